@@ -1,0 +1,227 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of one batch, so that its log entry stays well below 256 KB.
+const (
+	maxReserves   = 1024
+	maxSettles    = 1024
+	maxBatchBytes = 180 << 10
+)
+
+// Bounds of the wait before a batch is sent again.
+const (
+	minBackoff = 5 * time.Millisecond
+	maxBackoff = 250 * time.Millisecond
+)
+
+// errDegraded tells a waiter that the patience with the log is over.
+var errDegraded = errors.New("no answer from the log")
+
+// waiter is one admission on its way through the log.
+type waiter struct {
+	ticket   Ticket
+	decision Decision // valid once done is closed and err is nil
+	err      error
+	done     chan struct{}
+	over     atomic.Bool // decided or abandoned, whichever was first
+}
+
+// abandon reports whether the waiter left before it was decided. A reservation
+// that the log still grants is then settled by the batcher.
+func (w *waiter) abandon() bool { return !w.over.Swap(true) }
+
+// conclude hands over the outcome; false if nobody waits for it any more.
+func (w *waiter) conclude(d *Decision, err error) bool {
+	if w.over.Swap(true) {
+		return false
+	}
+	if d != nil {
+		w.decision = *d
+	}
+	w.err = err
+	close(w.done)
+	return true
+}
+
+// run is the batcher: the only goroutine that talks to the Applier.
+func (g *Gate) run() {
+	defer close(g.stopped)
+	var run processRun
+	// Before any request: slots of an earlier run come free without traffic.
+	if err := g.insist(func(ctx context.Context) error { return run.register(ctx, g.o.Applier) }); err != nil {
+		g.deliver(nil, err)
+		return
+	}
+	for {
+		b := g.next()
+		if b == nil {
+			return
+		}
+		var answer *Answer
+		err := g.insist(func(ctx context.Context) (err error) {
+			answer, err = run.apply(ctx, g.o, b)
+			return err
+		})
+		g.deliver(answer, err)
+	}
+}
+
+// processRun numbers the batches of this process run.
+type processRun struct {
+	epoch uint64 // 0: not registered
+	seq   uint64
+}
+
+func (r *processRun) register(ctx context.Context, a Applier) error {
+	epoch, err := a.Register(ctx)
+	if err != nil {
+		return err
+	}
+	*r = processRun{epoch: epoch}
+	return nil
+}
+
+// apply sends the batch under its number, the same one however often it is
+// sent. A ledger that does not know this run any more is registered with again.
+func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, error) {
+	if r.epoch == 0 {
+		if err := r.register(ctx, o.Applier); err != nil {
+			return nil, err
+		}
+	}
+	if b.Epoch != r.epoch {
+		r.seq++
+		b.Node, b.Epoch, b.Seq = o.Node, r.epoch, r.seq
+	}
+	answer, err := o.Applier.ApplyBatch(ctx, b)
+	if errors.Is(err, ErrOldEpoch) {
+		r.epoch = 0
+	}
+	return answer, err
+}
+
+// next waits for work and takes it as a batch; nil when the Gate is closed and empty.
+func (g *Gate) next() *Batch {
+	for {
+		g.mu.Lock()
+		b := g.take()
+		closed := g.closed
+		g.mu.Unlock()
+		if len(b.Reserves)+len(b.Settles) > 0 {
+			return b
+		}
+		if closed {
+			return nil
+		}
+		select {
+		case <-g.wake:
+		case <-g.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// take moves as much as one batch may hold from the queues. g.mu is held.
+func (g *Gate) take() *Batch {
+	b := &Batch{}
+	size := 0
+	b.Settles, size = g.settling.take(maxSettles, maxBatchBytes/2)
+	n := 0
+	for n < len(g.waiting) && len(b.Reserves) < maxReserves && size < maxBatchBytes {
+		w := g.waiting[n]
+		n++
+		if w.over.Load() { // left while it queued: nothing to decide
+			continue
+		}
+		size += w.ticket.size()
+		b.Reserves = append(b.Reserves, w.ticket)
+		g.inflight = append(g.inflight, w)
+	}
+	rest := copy(g.waiting, g.waiting[n:])
+	clear(g.waiting[rest:])
+	g.waiting = g.waiting[:rest]
+	return b
+}
+
+// size bounds the ticket's bytes in a batch.
+func (t *Ticket) size() int { return len(t.Model) + len(t.Key) + len(t.Team) + len(t.Priority) + 16 }
+
+// insist calls send until it succeeds or the Gate gives up. When the patience
+// is over the waiters are told so, but the batch is sent on: only its answer
+// says what the log did.
+func (g *Gate) insist(send func(ctx context.Context) error) error {
+	g.mu.Lock()
+	g.sending = true
+	g.mu.Unlock()
+	impatient := time.AfterFunc(g.o.Patience, g.degrade)
+	defer impatient.Stop()
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		err := send(g.ctx)
+		if err == nil {
+			g.mu.Lock()
+			g.sending = false
+			g.degraded.Store(false)
+			g.mu.Unlock()
+			return nil
+		}
+		pause := time.NewTimer(backoff)
+		select {
+		case <-pause.C:
+		case <-g.ctx.Done():
+			pause.Stop()
+			return ErrClosed
+		}
+	}
+}
+
+// deliver hands the decisions to their waiters. A reservation whose waiter has
+// left is settled with nothing, so that its slot is free again.
+func (g *Gate) deliver(a *Answer, err error) {
+	g.mu.Lock()
+	ws := g.inflight
+	g.inflight = nil
+	if err != nil { // only when the Gate has given up: nobody is left to serve those who queue
+		ws, g.waiting = append(ws, g.waiting...), nil
+	}
+	g.mu.Unlock()
+	if err == nil && len(a.Decisions) != len(ws) {
+		err = ErrBadAnswer
+	}
+	for i, w := range ws {
+		if err != nil {
+			w.conclude(nil, err)
+			continue
+		}
+		if d := &a.Decisions[i]; !w.conclude(d, nil) && d.Admitted {
+			g.settle(settleOf(&w.ticket, d, Usage{}))
+		}
+	}
+}
+
+// ErrBadAnswer is returned by Admit when the log answered something that does
+// not belong to the batch: nodes of versions that do not fit together.
+var ErrBadAnswer = errors.New("answer does not belong to the batch")
+
+// degrade is called when the log has not answered in time: everybody who waits
+// is sent away, and until the next answer nobody waits any more.
+func (g *Gate) degrade() {
+	g.mu.Lock()
+	if !g.sending { // answered while the timer fired
+		g.mu.Unlock()
+		return
+	}
+	g.degraded.Store(true)
+	ws := slices.Concat(g.inflight, g.waiting)
+	g.waiting = nil
+	g.mu.Unlock()
+	for _, w := range ws {
+		w.conclude(nil, errDegraded)
+	}
+}

@@ -1,0 +1,237 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Applier replicates one batch and returns the Ledger's answer.
+type Applier interface {
+	// ApplyBatch is called from one goroutine, one batch at a time. An error
+	// that matches ErrOldEpoch means that the node must register again; any
+	// other leaves the outcome unknown, and the Gate sends the same batch again.
+	// The answer is the Gate's to keep.
+	ApplyBatch(ctx context.Context, b *Batch) (*Answer, error)
+	// Register opens a new epoch for this process run and frees the slots that
+	// earlier runs of the node still hold. Called from the same goroutine.
+	Register(ctx context.Context) (epoch uint64, err error)
+}
+
+// NoQuorum is what a node does that cannot reach a leader.
+type NoQuorum string
+
+// The values of limits.on_no_quorum.
+const (
+	NoQuorumShare NoQuorum = "share"
+	NoQuorumDeny  NoQuorum = "deny"
+	NoQuorumAllow NoQuorum = "allow"
+)
+
+// DefaultPatience is how long an admission waits for the log before the node
+// says that there is no quorum: longer than an election, shorter than a client.
+const DefaultPatience = 2 * time.Second
+
+// Options configure a Gate.
+type Options struct {
+	Node    string // this node's id
+	Applier Applier
+	// Now returns wall time with its monotonic reading. Default time.Now.
+	Now func() time.Time
+	// Policy returns what limits now; asked only while there is no quorum.
+	Policy func() Policy
+	// OnNoQuorum returns limits.on_no_quorum as it holds now.
+	OnNoQuorum func() NoQuorum
+	// Patience is how long a batch may stay unanswered, > 0. Default DefaultPatience.
+	Patience time.Duration
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Node == "":
+		return errors.New("limiter: Options.Node is empty")
+	case o.Applier == nil:
+		return errors.New("limiter: Options.Applier is missing")
+	case o.Policy == nil || o.OnNoQuorum == nil:
+		return errors.New("limiter: Options.Policy or Options.OnNoQuorum is missing")
+	case o.Patience < 0:
+		return fmt.Errorf("limiter: Options.Patience is %v, below zero", o.Patience)
+	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+// Gate admits this node's requests by group commit: one batch is in flight, and
+// whatever arrives meanwhile is the next batch. There is no timer to tune; a
+// lone request waits for one commit, a crowd shares one.
+type Gate struct {
+	o       Options
+	ctx     context.Context // ends when Close gives up flushing
+	cancel  context.CancelFunc
+	stopped chan struct{} // closed when the batcher has returned
+
+	mu       sync.Mutex
+	waiting  []*waiter
+	inflight []*waiter
+	settling *settleSet
+	sending  bool // the Applier has a batch or a registration to answer
+	closed   bool
+	wake     chan struct{} // holds a token while there may be work
+
+	degraded atomic.Bool // written under mu
+	local    localLedger
+}
+
+// New starts a Gate. Close stops it.
+func New(o Options) (*Gate, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	g := &Gate{o: o, stopped: make(chan struct{}), settling: newSettleSet(), wake: make(chan struct{}, 1)}
+	g.local.init(o.Now)
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	go g.run()
+	return g, nil
+}
+
+// Admit blocks until the ticket is admitted (a Receipt) or not: the error is a
+// *Refusal, ErrNoQuorum, ErrClosed or ctx's. Called by any goroutine.
+func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.degraded.Load() {
+		return g.admitLocally(t)
+	}
+	w := &waiter{ticket: t, done: make(chan struct{})}
+	err := g.await(ctx, w)
+	if errors.Is(err, errDegraded) {
+		return g.admitLocally(t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.conclude(&w.ticket, &w.decision, nil)
+}
+
+// await queues the waiter and returns when it is decided or its caller leaves.
+func (g *Gate) await(ctx context.Context, w *waiter) error {
+	if err := g.enqueue(w); err != nil {
+		return err
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if w.abandon() {
+			return ctx.Err()
+		}
+		<-w.done // decided at the same moment: the decision stands
+	}
+	return w.err
+}
+
+// conclude turns a decision into what Admit returns.
+func (g *Gate) conclude(t *Ticket, d *Decision, local *localLedger) (*Receipt, error) {
+	if d.Admitted {
+		return &Receipt{gate: g, local: local, ticket: t, decision: d}, nil
+	}
+	st := &d.Standings[d.Scope]
+	left, _ := st.Remaining(d.Dimension)
+	return nil, &Refusal{
+		Ticket: *t, Scope: d.Scope, Dimension: d.Dimension,
+		Limits: st.Limits, Model: d.Standings[ScopeModel].Limits,
+		Remaining: left, Saturation: d.Saturation,
+		RetryAfter: d.RetryIn, ResetAt: g.o.Now().Add(d.ResetIn).UTC(),
+		Standings: d.Standings,
+	}
+}
+
+// Mode is how exact the limits are at this moment: "exact", or "allow" while a
+// node without a quorum admits by itself.
+func (g *Gate) Mode() string {
+	if g.degraded.Load() && g.o.OnNoQuorum() == NoQuorumAllow {
+		return string(NoQuorumAllow)
+	}
+	return "exact"
+}
+
+// Degraded reports whether the log has not answered for longer than the patience.
+func (g *Gate) Degraded() bool { return g.degraded.Load() }
+
+// Close refuses new admissions, sends what is waiting and what was settled, and
+// returns when that is done or when ctx ends; what was not sent by then is lost.
+func (g *Gate) Close(ctx context.Context) error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.poke()
+	defer g.cancel()
+	select {
+	case <-g.stopped:
+		return nil
+	case <-ctx.Done():
+		g.cancel()
+		<-g.stopped
+		return fmt.Errorf("flush settlements: %w", ctx.Err())
+	}
+}
+
+func (g *Gate) enqueue(w *waiter) error {
+	g.mu.Lock()
+	if g.closed || g.degraded.Load() {
+		defer g.mu.Unlock()
+		if g.closed {
+			return ErrClosed
+		}
+		return errDegraded
+	}
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	g.poke()
+	return nil
+}
+
+// poke tells the batcher that there may be work.
+func (g *Gate) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Receipt is the right to one upstream request. Whoever holds it settles it;
+// only the first Settle counts.
+type Receipt struct {
+	gate     *Gate
+	local    *localLedger // where it was admitted without a quorum; nil: in the cluster's ledger
+	ticket   *Ticket
+	decision *Decision
+	settled  atomic.Bool
+}
+
+// Settle records what the request consumed and frees its slots. It never
+// blocks and may be called from any goroutine.
+func (r *Receipt) Settle(u Usage) {
+	if r.settled.Swap(true) {
+		return
+	}
+	u = Usage{Input: max(u.Input, 0), Output: max(u.Output, 0), Cached: max(u.Cached, 0)}
+	s := settleOf(r.ticket, r.decision, u)
+	if r.local != nil {
+		r.local.settle(&s, r.gate.o.Policy().Rules())
+		return
+	}
+	r.gate.settle(s)
+}
+
+// Decision returns what the Ledger said, for the rate-limit headers. The caller
+// must not change it.
+func (r *Receipt) Decision() *Decision { return r.decision }

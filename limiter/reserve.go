@@ -1,0 +1,129 @@
+package limiter
+
+import "time"
+
+// SlotRetry is what a request refused for concurrency is told to wait: nobody
+// knows when a slot comes free, and a second is the least retry-after can say.
+const SlotRetry = time.Second
+
+// reserve decides one ticket at now: every scope is looked at, then every scope
+// counts it or none does.
+func (l *Ledger) reserve(now Time, node string, t *Ticket, p Policy, rules Rules, d *Decision) {
+	mp := p.Model(t.Model)
+	d.look(l, now, t, p, mp, rules.Window)
+	strict := mp != nil && d.Saturation >= mp.Threshold
+	d.Admitted = true
+	for s := Scope(0); s < numScopes; s++ {
+		if s == ScopePool && !strict {
+			continue
+		}
+		d.check(s, now, rules.Window)
+	}
+	if d.Admitted {
+		d.take(l, now, node, t, rules.Window)
+	}
+}
+
+// look fills in what limits the ticket and what is used, changing nothing.
+func (d *Decision) look(l *Ledger, now Time, t *Ticket, p Policy, mp *ModelPolicy, window time.Duration) {
+	for s := range d.Standings {
+		d.Standings[s].Start = NoWindow
+	}
+	if t.Key != "" {
+		l.keys.look(d, now, t.Key, t.Model, p.Key(t.Key), ScopeKey, ScopeKeyModel, window)
+	}
+	if t.Team != "" {
+		l.teams.look(d, now, t.Team, t.Model, p.Team(t.Team), ScopeTeam, ScopeTeamModel, window)
+	}
+	if mp == nil {
+		return
+	}
+	st := &d.Standings[ScopeModel]
+	st.counts, st.Limits = true, mp.Limits
+	m := l.models[t.Model]
+	if m != nil {
+		st.read(&m.count, now, window)
+	}
+	d.Saturation = saturation(st)
+	pp := mp.Pool(t.Priority)
+	if pp == nil {
+		return
+	}
+	ps := &d.Standings[ScopePool]
+	ps.counts, ps.Limits, ps.Start = true, pp.Limits, st.Start
+	d.Pool = pp.Name
+	if st.Start != NoWindow {
+		if c := m.pools[pp.Name]; c != nil {
+			ps.Used.Requests, ps.Used.Tokens = c.requests, c.tokens
+		}
+	}
+}
+
+// read copies a window into the standing if it runs.
+func (s *Standing) read(c *count, now Time, window time.Duration) {
+	if c.live(now, window) {
+		s.Start = c.start
+		s.Used.Requests, s.Used.Tokens = c.requests, c.tokens
+	}
+}
+
+// saturation is the fuller of the model's two dimensions. A limit of 0 is full.
+func saturation(s *Standing) float64 {
+	return max(ratio(s.Used.Requests, s.Limits.Requests), ratio(s.Used.Tokens, s.Limits.Tokens))
+}
+
+func ratio(used int64, l Limit) float64 {
+	n, ok := l.Get()
+	switch {
+	case !ok:
+		return 0
+	case n == 0:
+		return 1
+	}
+	return float64(used) / float64(n)
+}
+
+// check holds one scope's limits against the request, in the order concurrency,
+// requests, tokens. Requests are exact (one more must fit); tokens are
+// admission control (what is recorded must be below the limit).
+func (d *Decision) check(s Scope, now Time, window time.Duration) {
+	st := &d.Standings[s]
+	if n, ok := st.Limits.Parallel.Get(); ok && st.Used.Parallel >= n {
+		d.refuse(s, Parallel, SlotRetry, SlotRetry)
+	}
+	end := window
+	if st.Start != NoWindow {
+		end = st.Start.Add(window).Sub(now)
+	}
+	if n, ok := st.Limits.Requests.Get(); ok && st.Used.Requests >= n {
+		d.refuse(s, Requests, end, end)
+	}
+	if n, ok := st.Limits.Tokens.Get(); ok && st.Used.Tokens >= n {
+		d.refuse(s, Tokens, end, end)
+	}
+}
+
+// refuse notes the first failing limit for the message and the longest wait of all.
+func (d *Decision) refuse(s Scope, dim Dimension, retry, reset time.Duration) {
+	if d.Admitted {
+		d.Admitted = false
+		d.Scope, d.Dimension, d.ResetIn = s, dim, reset
+	}
+	d.RetryIn = max(d.RetryIn, retry)
+}
+
+// take counts the request everywhere it was looked at.
+func (d *Decision) take(l *Ledger, now Time, node string, t *Ticket, window time.Duration) {
+	if d.Standings[ScopeModel].counts {
+		m := l.model(t.Model, now, window)
+		m.requests++
+		d.Standings[ScopeModel].read(&m.count, now, window)
+		if ps := &d.Standings[ScopePool]; ps.counts {
+			c := m.pool(d.Pool)
+			c.requests++
+			ps.Start, ps.Used.Requests, ps.Used.Tokens = m.start, c.requests, c.tokens
+		}
+	}
+	l.keys.take(d, now, node, t.Key, t.Model, ScopeKey, ScopeKeyModel, window)
+	l.teams.take(d, now, node, t.Team, t.Model, ScopeTeam, ScopeTeamModel, window)
+}
