@@ -1,0 +1,65 @@
+# sluice: `make run` serves the quick start, `make test` is what every change must pass.
+
+VERSION  ?= 0.1.0
+FUZZTIME ?= 30s
+GO       ?= go
+# Extra flags for every `go test`, for example TESTFLAGS=-v.
+TESTFLAGS ?=
+
+# The key of `make run`, unless you have set one of your own.
+QUICKSTART_KEY = sk-1234
+
+.DEFAULT_GOAL := help
+.PHONY: help build run demo test unit fuzz-smoke fuzz bench lint conformance clean
+
+help: ## show what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/sluice, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/sluice ./cmd/sluice
+
+run: build ## serve examples/quickstart.toml on 127.0.0.1:4000, data under data/
+	@key="$(QUICKSTART_KEY)"; if [ -n "$${SLUICE_MASTER_KEY:-}" ]; then key='$$SLUICE_MASTER_KEY'; fi; \
+	printf '\nTry it from another terminal (the third call within a minute is told to wait):\n\n'; \
+	printf '  curl http://127.0.0.1:4000/v1/chat/completions -H "Authorization: Bearer %s" -H "Content-Type: application/json" -d '"'%s'"'\n\n' \
+	  "$$key" '{"model": "my-fake-model", "messages": [{"role": "user", "content": "Hello world!"}]}'
+	@SLUICE_MASTER_KEY="$${SLUICE_MASTER_KEY:-$(QUICKSTART_KEY)}" exec bin/sluice serve --config examples/quickstart.toml
+
+demo: ## play the worked example on three nodes and check its figures
+	$(GO) run ./examples/demo
+
+test: build lint unit fuzz-smoke conformance ## everything a change must pass
+
+unit: # all tests of the main module, in random order, under the race detector
+	$(GO) test -race -shuffle=on $(TESTFLAGS) ./...
+
+bench: ## run the benchmarks; they print ratios within one run
+	$(GO) test -run '^$$' -bench . -benchmem $(TESTFLAGS) ./...
+
+lint: ## gofmt, go vet and staticcheck (pinned in .ci/tools)
+	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool -modfile=.ci/tools/go.mod staticcheck ./...
+
+# FUZZ_EACH runs every fuzz target there is, one after the other; $(1) is the
+# -fuzztime of each: a duration, or a number of inputs, which no busy machine can spoil.
+define FUZZ_EACH
+	@set -e; grep -rn --exclude-dir=clients --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	while IFS=: read -r file _ func; do \
+	  echo "fuzz $${func#func } for $(1) in $$(dirname $$file)"; \
+	  out="$$($(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(1) -fuzzminimizetime 100x "$$(dirname $$file)" 2>&1)" \
+	    || { echo "$$out"; exit 1; }; \
+	done
+endef
+
+fuzz: ## run every fuzz target for FUZZTIME (30s) each
+	$(call FUZZ_EACH,$(FUZZTIME))
+
+fuzz-smoke: # a moment of every fuzz target
+	$(call FUZZ_EACH,3000x)
+
+conformance: ## drive a gateway with clients that people use (a module of their own)
+	cd examples/clients && $(GO) test -count=1 $(TESTFLAGS) ./...
+
+clean: ## remove what was built and the quick start's data
+	rm -rf bin data

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"sluice/admin"
+	"sluice/limiter"
+	"sluice/node"
+	"sluice/proxy"
+)
+
+// membership shows the node's cluster to the control plane.
+type membership struct{ *app }
+
+var _ admin.Cluster = membership{}
+
+// Status asks every member how it is; it takes half a second if one does not answer.
+func (m membership) Status(ctx context.Context) admin.ClusterStatus {
+	s := m.node.Status()
+	out := admin.ClusterStatus{
+		NodeID: s.NodeID, ClusterID: s.ClusterID, Version: s.Version, State: s.State, Term: s.Term,
+		LastLogIndex: s.LastLogIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
+		Limits: m.gate.Mode(),
+	}
+	if s.LeaderID != "" {
+		out.Leader = &admin.NodeRef{ID: s.LeaderID, Address: s.LeaderAddress}
+	}
+	for _, member := range m.node.Members(ctx) {
+		n := admin.NodeState{
+			ID: member.ID, Address: member.Address, Voter: member.Voter, Leader: member.Leader, Reachable: member.Reachable,
+		}
+		if member.Reachable {
+			n.AppliedIndex, n.Version = &member.AppliedIndex, &member.Version
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	return out
+}
+
+func (m membership) Remove(ctx context.Context, id string) error { return m.node.Remove(ctx, id) }
+
+func (m membership) Transfer(ctx context.Context, id string) error { return m.node.Transfer(ctx, id) }
+
+// others returns the ids of the other members, as far as this node knows.
+func (a *app) others(ctx context.Context) []string {
+	var ids []string
+	for _, m := range a.node.Members(ctx) {
+		if m.ID != a.node.ID() {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// classify sorts the errors of the log for the control plane.
+func classify(err error) admin.Failure {
+	for _, c := range []struct {
+		err     error
+		failure admin.Failure
+	}{
+		{node.ErrOutcomeUnknown, admin.FailureOutcomeUnknown}, // first: it may wrap others
+		{node.ErrNoLeader, admin.FailureNoLeader},
+		{node.ErrClosed, admin.FailureNoLeader},
+		{node.ErrTooLarge, admin.FailureTooLarge},
+		{node.ErrNotMember, admin.FailureNotMember},
+		{node.ErrLastVoter, admin.FailureLastVoter},
+	} {
+		if errors.Is(err, c.err) {
+			return c.failure
+		}
+	}
+	return admin.FailureOther
+}
+
+// authenticate tells the control plane who calls, by the rules of the data plane.
+func authenticate(data *proxy.Proxy, r *http.Request) (admin.Caller, error) {
+	id, err := data.Identify(r)
+	if err == nil {
+		err = id.Usable(time.Now())
+	}
+	if err != nil {
+		var refused *proxy.Error
+		if !errors.As(err, &refused) {
+			return admin.Caller{}, err
+		}
+		out := &admin.Error{Status: refused.Status, Type: refused.Type, Param: refused.Param, Message: refused.Message}
+		if out.Status == http.StatusServiceUnavailable {
+			out.RetryAfter = time.Second
+		}
+		return admin.Caller{}, out
+	}
+	caller := admin.Caller{Master: id.Master}
+	if id.Key != nil {
+		caller.KeyID, caller.TeamID = id.Key.ID, id.Key.TeamID
+	}
+	return caller, nil
+}
+
+// readiness says whether a balancer should send requests here.
+func (a *app) readiness() admin.Readiness {
+	if a.front.stopping.Load() {
+		return admin.Readiness{Reasons: []string{"the node is stopping"}}
+	}
+	s := a.node.Status()
+	v := a.state.View()
+	switch {
+	case s.State == "forming":
+		return admin.Readiness{Reasons: []string{"the node belongs to no cluster yet"}}
+	case v.ConfigVersion() == 0:
+		return admin.Readiness{Reasons: []string{"the node has no configuration yet"}}
+	case s.LeaderID != "" && !a.gate.Degraded():
+		return admin.Readiness{Ready: true}
+	}
+	reason := "no leader is known, so limits cannot be counted"
+	if s.LeaderID != "" {
+		reason = "the leader does not answer, so limits cannot be counted"
+	}
+	policy := v.Config().Limits.OnNoQuorum
+	reason += "; limits.on_no_quorum is " + string(policy)
+	// Where such requests are refused, a balancer does better elsewhere.
+	serves := policy == limiter.NoQuorumAllow
+	return admin.Readiness{Ready: serves, Degraded: serves, Reasons: []string{reason}}
+}

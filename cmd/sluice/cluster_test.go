@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sluice/admin"
+	"sluice/fsm"
+	"sluice/node"
+)
+
+func TestANodeJoinsAndEndsWhenItIsRemoved(t *testing.T) {
+	t.Parallel()
+	config := configFile(t, "1s", "")
+	a := serveTest(t, "--node-id", "a", "--data-dir", t.TempDir(), "--config", config)
+	address := a.eventually(regexp.MustCompile(`msg=serving .*cluster=(\S+)`))
+	b := serveTest(t, "--node-id", "b", "--data-dir", t.TempDir(), "--config", config, "--join", address)
+	for range 20 {
+		if code, body := b.chat(a.newKey()); code != http.StatusOK {
+			t.Fatalf("a key of the other node: %d %s", code, body)
+		}
+	}
+	a.poll("both to be voters", func() bool {
+		_, body := a.call("GET", "/cluster/status", testKey, "")
+		return strings.Count(body, `"voter":true`) == 2 && strings.Count(body, `"reachable":true`) == 2
+	})
+	if code, body := a.call("POST", "/cluster/remove", testKey, `{"node":"b"}`); code != http.StatusOK {
+		t.Fatalf("remove: %d %s", code, body)
+	}
+	if c := b.exit(); c != 1 {
+		t.Errorf("exit code %d", c)
+	}
+	lines := strings.Split(strings.TrimSpace(b.stderr.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "sluice: ") || !strings.Contains(last, "this node was removed from the cluster") {
+		t.Errorf("its last words were %s", last)
+	}
+	if code, body := a.call("POST", "/cluster/remove", testKey, `{"node":"a"}`); code != http.StatusConflict {
+		t.Errorf("the last voter: %d %s", code, body)
+	}
+	if code, body := a.call("POST", "/cluster/remove", testKey, `{"node":"zzz"}`); code != http.StatusNotFound {
+		t.Errorf("a stranger: %d %s", code, body)
+	}
+}
+
+func TestErrorsOfTheLogAreTold(t *testing.T) {
+	for err, want := range map[error]admin.Failure{
+		node.ErrNoLeader:       admin.FailureNoLeader,
+		node.ErrOutcomeUnknown: admin.FailureOutcomeUnknown,
+		node.ErrTooLarge:       admin.FailureTooLarge,
+		node.ErrNotMember:      admin.FailureNotMember,
+		node.ErrLastVoter:      admin.FailureLastVoter,
+		node.ErrClosed:         admin.FailureNoLeader,
+		fsm.ErrNotFound:        admin.FailureOther,
+		fmt.Errorf("%w: %w", node.ErrOutcomeUnknown, node.ErrNoLeader): admin.FailureOutcomeUnknown,
+		errors.New("other"): admin.FailureOther,
+	} {
+		if got := classify(fmt.Errorf("write: %w", err)); got != want {
+			t.Errorf("%v is %v, want %v", err, got, want)
+		}
+	}
+}

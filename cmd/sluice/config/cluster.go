@@ -1,0 +1,146 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"sluice/fsm"
+	"sluice/limiter"
+)
+
+// readCluster reads the cluster-wide tables over their defaults.
+func (r *reader) readCluster(root *table) fsm.Config {
+	c := fsm.DefaultConfig()
+	c.Window = newTable(r, "gateway", asTable(root.vals["gateway"])).duration("window", c.Window, time.Millisecond)
+	c.Aliases = r.readAliases(root.table("aliases"))
+	for _, t := range root.tables("models") {
+		c.Models = append(c.Models, r.readModel(t))
+	}
+	r.readReservation(root, &c)
+	r.readLimits(root.table("limits"), &c.Limits)
+	t := root.table("upstream")
+	u := &c.Upstream
+	u.ConnectTimeout = t.duration("connect_timeout", u.ConnectTimeout, time.Millisecond)
+	u.FirstByteTimeout = t.duration("first_byte_timeout", u.FirstByteTimeout, time.Millisecond)
+	u.IdleTimeout = t.duration("idle_timeout", u.IdleTimeout, time.Millisecond)
+	t.close()
+	return c
+}
+
+func asTable(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func (r *reader) readAliases(t *table) map[string]string {
+	aliases := make(map[string]string, len(t.vals))
+	for _, name := range sortedKeys(t.vals) {
+		if to := t.text(name, "", `"model name"`); to != "" {
+			aliases[name] = to
+		}
+	}
+	return aliases
+}
+
+func (r *reader) readModel(t *table) fsm.Model {
+	m := fsm.Model{
+		Name:    t.text("name", "", `"my-model"`),
+		RPM:     t.limit("rpm"),
+		TPM:     t.limit("tpm"),
+		PerName: t.boolean("limits_per_name", false),
+	}
+	listed := t.tables("deployments")
+	for _, d := range listed {
+		dep := r.readDeployment(d)
+		dep.RPM, dep.TPM = d.limit("rpm"), d.limit("tpm")
+		d.close()
+		m.Deployments = append(m.Deployments, dep)
+	}
+	before := len(t.known)
+	inline := r.readDeployment(t)
+	for _, key := range t.known[before:] {
+		if !t.has(key) {
+			continue
+		}
+		if len(listed) > 0 {
+			t.problem(t.at(key), "a model has either one deployment inline or a list of them, not both",
+				"move it into a [[models.deployments]] of its own")
+			continue
+		}
+		m.Deployments = []fsm.Deployment{inline}
+	}
+	t.close()
+	return m
+}
+
+// readDeployment reads what a deployment has wherever it is written.
+func (r *reader) readDeployment(t *table) fsm.Deployment {
+	d := fsm.Deployment{
+		ID:            t.text("id", "", `"openai-1"`),
+		Provider:      t.choice("provider", "", "openai", "azure", "openai_compatible", "mock"),
+		Model:         t.text("model", "", `"gpt-5.6-luna"`),
+		APIBase:       t.text("api_base", "", `"https://api.openai.com/v1"`),
+		APIKey:        t.reference("api_key", "os.environ/OPENAI_API_KEY"),
+		APIVersion:    t.text("api_version", "", `"2024-10-21"`),
+		MockResponse:  t.text("mock_response", "", `"hello-world"`),
+		MockLatency:   t.duration("mock_latency", 0, 0),
+		NoStreamUsage: t.boolean("no_stream_usage", false),
+	}
+	if t.has("weight") {
+		w := t.whole("weight", 1, 0, math.MaxInt32)
+		d.Weight = &w
+	} else {
+		t.get("weight")
+	}
+	if name, ok := reference(d.APIKey); ok && !r.unresolved {
+		t.variable("api_key", name)
+	}
+	return d
+}
+
+func (r *reader) readReservation(root *table, c *fsm.Config) {
+	t := root.table("priority_reservation")
+	if len(t.vals) > 0 {
+		c.Reservation.Shares = make(map[string]limiter.Share, len(t.vals))
+	}
+	for _, name := range sortedKeys(t.vals) {
+		c.Reservation.Shares[name] = r.readShare(t, name)
+	}
+	s := root.table("priority_reservation_settings")
+	c.Reservation.Default = s.number("default_priority", c.Reservation.Default, 0, 1)
+	c.Reservation.Threshold = s.number("saturation_threshold", c.Reservation.Threshold, 0, 1)
+	c.SaturationTTL = s.number("saturation_check_cache_ttl", c.SaturationTTL, 0, 86400)
+	s.close()
+}
+
+// readShare reads 0.9 or {type = "rpm", value = 9}.
+func (r *reader) readShare(t *table, name string) limiter.Share {
+	if _, ok := t.vals[name].(map[string]any); !ok {
+		return limiter.Share{Kind: limiter.SharePercent, Value: t.number(name, 0, 0, 1)}
+	}
+	e := t.table(name)
+	kind := limiter.ShareKind(e.choice("type", "percent", "percent", "rpm", "tpm"))
+	hi := 1.0
+	if kind != limiter.SharePercent {
+		hi = 1 << 53
+	}
+	if !e.has("value") {
+		t.problem(e.at("value"), "the reservation has no value", `write value = 0.9`)
+	}
+	value := e.number("value", 0, 0, hi)
+	e.close()
+	return limiter.Share{Kind: kind, Value: value}
+}
+
+func (r *reader) readLimits(t *table, l *fsm.LimitSettings) {
+	l.OnNoQuorum = limiter.NoQuorum(t.choice("on_no_quorum", string(l.OnNoQuorum), "share", "deny", "allow"))
+	l.TokenAccounting = t.choice("token_accounting", l.TokenAccounting, "recorded")
+	l.Allocation = t.choice("allocation", l.Allocation, "saturation")
+	l.TokenRateLimitType = t.choice("token_rate_limit_type", l.TokenRateLimitType, "total", "input", "output")
+	l.CountCachedTokens = t.boolean("count_cached_tokens", l.CountCachedTokens)
+	t.choice("oversize", "reject", "reject")
+	// Every request is decided in the ledger, which is what a lease of 0 would
+	// ask for; a longer one allows more than is made use of.
+	t.duration("lease_ttl", 500*time.Millisecond, 0)
+	t.close()
+}

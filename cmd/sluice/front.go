@@ -1,0 +1,174 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+
+	"sluice/admin"
+	"sluice/proxy"
+)
+
+// front is the handler of the HTTP port. It cleans the path once, before
+// anything is decided by it, and hands the request to the plane that owns it.
+// Until planes are given it answers that the node is starting.
+type front struct {
+	logger   *slog.Logger
+	nodeID   atomic.Pointer[string]
+	planes   atomic.Pointer[planes]
+	stopping atomic.Bool // new requests are still served, on connections that end with them
+}
+
+type planes struct {
+	data    http.Handler
+	control http.Handler
+}
+
+var _ http.Handler = (*front)(nil)
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	sent := &sentWriter{ResponseWriter: w}
+	w = sent
+	defer f.recover(sent, r)
+	if f.stopping.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	path, err := proxy.CleanPath(r)
+	if err != nil {
+		f.refusePath(w, r, err)
+		return
+	}
+	p := f.planes.Load()
+	switch {
+	case path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		f.own(w, r, http.StatusOK, map[string]string{"name": "sluice", "version": version})
+	case p == nil:
+		f.starting(w, r, path)
+	case admin.Owns(path):
+		// The control plane routes by the path as it is now; what it was asked
+		// with plays no part any more.
+		clean := *r
+		u := *r.URL
+		u.Path, u.RawPath = path, ""
+		clean.URL = &u
+		p.control.ServeHTTP(w, &clean)
+	default:
+		p.data.ServeHTTP(w, r)
+	}
+}
+
+// starting answers while the node is not wired yet.
+func (f *front) starting(w http.ResponseWriter, r *http.Request, path string) {
+	switch path {
+	case "/health/liveliness", "/health/liveness":
+		f.own(w, r, http.StatusOK, "I'm alive!")
+	case "/health/readiness":
+		f.own(w, r, http.StatusServiceUnavailable, admin.ReadinessAnswer{
+			Status: "unhealthy", DB: "Not connected", Reasons: []string{"the node is starting"}, Limits: "exact",
+		})
+	default:
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, http.StatusServiceUnavailable, "internal_server_error", "The node is starting. Try again shortly.")
+	}
+}
+
+func (f *front) refusePath(w http.ResponseWriter, r *http.Request, err error) {
+	status, kind := http.StatusBadRequest, "invalid_request_error"
+	var own *proxy.Error
+	if errors.As(err, &own) {
+		status, kind = own.Status, own.Type
+	}
+	f.refuse(w, r, status, kind, err.Error())
+}
+
+// recover turns a panic into a 500 if nothing was sent yet, and keeps the
+// process. http.ErrAbortHandler is the way to break a connection off, and stays
+// one.
+func (f *front) recover(w *sentWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	if w.Header().Get("X-Litellm-Call-Id") == "" {
+		w.Header().Set("X-Litellm-Call-Id", callID(r))
+	}
+	f.logger.Error("request handler panicked", "call_id", w.Header().Get("X-Litellm-Call-Id"), "panic", p, "stack", string(debug.Stack()))
+	if w.sent {
+		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	}
+	f.refuse(w, r, http.StatusInternalServerError, "internal_server_error", "The request failed inside the gateway; its log says why.")
+}
+
+func (f *front) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
+	type body struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}
+	f.own(w, r, status, map[string]body{"error": {Message: message, Type: kind, Code: strconv.Itoa(status)}})
+}
+
+// own sends an answer of the front's own.
+func (f *front) own(w http.ResponseWriter, r *http.Request, status int, v any) {
+	h := w.Header()
+	if id := f.nodeID.Load(); id != nil {
+		h.Set("X-Sluice-Node", *id)
+	}
+	if h.Get("X-Litellm-Call-Id") == "" {
+		h.Set("X-Litellm-Call-Id", callID(r))
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{}`)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Del("Content-Length")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+}
+
+// callID returns the caller's own call id if it is a sane one, else a new one.
+func callID(r *http.Request) string {
+	id := r.Header.Get("X-Litellm-Call-Id")
+	sane := id != "" && len(id) <= 128
+	for _, c := range []byte(id) {
+		sane = sane && c > ' ' && c <= '~'
+	}
+	if sane {
+		return id
+	}
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "unknown"
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// sentWriter remembers whether anything was sent.
+type sentWriter struct {
+	http.ResponseWriter
+	sent bool
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *sentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *sentWriter) WriteHeader(status int) {
+	w.sent = w.sent || status >= 200
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *sentWriter) Write(b []byte) (int, error) {
+	w.sent = true
+	return w.ResponseWriter.Write(b)
+}

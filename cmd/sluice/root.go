@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/cmd/sluice/admincli"
+	"sluice/cmd/sluice/config"
+	"sluice/fsm"
+)
+
+// usageError is wrong usage of a command.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func newRootCommand(e environ) *cobra.Command {
+	root := newGroup("sluice", "A gate for LLM traffic: shares a model's limits by priority, exactly, over all nodes")
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.AddCommand(newServeCommand(e), newConfigCommand(e), newVersionCommand(), newAdminCommand(e))
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+// newGroup returns a command that only has subcommands. Cobra itself would show
+// help and succeed when a subcommand is missing.
+func newGroup(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			if len(args) > 0 {
+				return &usageError{fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(names, ", "))}
+			}
+			return &usageError{fmt.Errorf("no command given; use one of %s", strings.Join(names, ", "))}
+		},
+	}
+}
+
+// asUsage makes wrong arguments and flags of cmd wrong usage.
+func asUsage(cmd *cobra.Command, check cobra.PositionalArgs) *cobra.Command {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	cmd.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newVersionCommand() *cobra.Command {
+	return asUsage(&cobra.Command{
+		Use: "version", Short: "Print the version",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "sluice %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}, cobra.NoArgs)
+}
+
+func newConfigCommand(e environ) *cobra.Command {
+	group := newGroup("config", "Look at configuration files")
+	group.AddCommand(asUsage(&cobra.Command{
+		Use: "check FILE", Short: "Check a file and print what it amounts to, defaults included and secrets hidden",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, problems := config.Read(args[0], config.Options{Lookup: e.lookup})
+			if f != nil {
+				problems = append(problems, f.Check()...)
+			}
+			if err := problems.Err(); err != nil {
+				return err
+			}
+			for _, w := range f.Warnings {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", args[0], w)
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), f.Render())
+			return err
+		},
+	}, cobra.ExactArgs(1)))
+	return group
+}
+
+func newAdminCommand(e environ) *cobra.Command {
+	return admincli.New(admincli.Env{
+		Getenv: func(name string) string { v, _ := e.lookup(name); return v },
+		LoadConfig: func(path string) (fsm.Config, error) {
+			f, problems := config.Read(path, config.Options{Lookup: e.lookup, Remote: true})
+			if err := problems.Err(); err != nil {
+				return fsm.Config{}, err
+			}
+			return f.Cluster, nil
+		},
+		Now: time.Now,
+	})
+}
+
+// report prints what went wrong, one line each, and returns the exit code.
+func report(w io.Writer, cmd *cobra.Command, err error) int {
+	if err == nil {
+		return 0
+	}
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(w, problems.Error())
+		return 2
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	var usage *usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(w, "sluice: %s; see %s --help\n", text, cmd.CommandPath())
+		return 2
+	}
+	fmt.Fprintf(w, "sluice: %s\n", text)
+	return admincli.ExitCode(err)
+}

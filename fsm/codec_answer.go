@@ -1,0 +1,139 @@
+package fsm
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/limiter"
+)
+
+// A batch's answer is a count and, per decision: flags, saturation (8 bytes, if
+// not 0), pool, slots, a mask of the standings that say anything, these, and
+// for a refusal scope, dimension and the two durations.
+
+const (
+	decisionAdmitted  = 1 << 0
+	decisionSaturated = 1 << 1
+	minDecision       = 4
+	numDimensions     = 3
+)
+
+// appendAnswer encodes a behind dst.
+func appendAnswer(dst []byte, a *limiter.Answer) []byte {
+	dst = putUint(dst, uint64(len(a.Decisions)))
+	for i := range a.Decisions {
+		dst = appendDecision(dst, &a.Decisions[i])
+	}
+	return dst
+}
+
+func appendDecision(dst []byte, d *limiter.Decision) []byte {
+	var flags byte
+	if d.Admitted {
+		flags |= decisionAdmitted
+	}
+	if d.Saturation != 0 {
+		flags |= decisionSaturated
+	}
+	dst = append(dst, flags)
+	if d.Saturation != 0 {
+		dst = putFixed(dst, math.Float64bits(d.Saturation))
+	}
+	dst = putString(dst, d.Pool)
+	dst = append(dst, byte(d.Slots))
+	var mask byte
+	for i := range d.Standings {
+		if says(&d.Standings[i]) {
+			mask |= 1 << i
+		}
+	}
+	dst = append(dst, mask)
+	for i := range d.Standings {
+		if says(&d.Standings[i]) {
+			dst = appendStanding(dst, &d.Standings[i])
+		}
+	}
+	if !d.Admitted {
+		dst = append(dst, byte(d.Scope), byte(d.Dimension))
+		dst = putInt(putInt(dst, int64(d.RetryIn)), int64(d.ResetIn))
+	}
+	return dst
+}
+
+// says reports whether a standing differs from that of a scope without limits.
+func says(s *limiter.Standing) bool {
+	return s.Start != limiter.NoWindow || s.Limits.Any() || s.Used != (limiter.Used{})
+}
+
+func appendStanding(dst []byte, s *limiter.Standing) []byte {
+	dst = putInt(dst, int64(s.Start))
+	limits := [numDimensions]limiter.Limit{s.Limits.Requests, s.Limits.Tokens, s.Limits.Parallel}
+	var mask byte
+	for i, l := range limits {
+		if l.IsSet() {
+			mask |= 1 << i
+		}
+	}
+	dst = append(dst, mask)
+	for _, l := range limits {
+		if n, ok := l.Get(); ok {
+			dst = putUint(dst, uint64(n))
+		}
+	}
+	for _, n := range []int64{s.Used.Requests, s.Used.Tokens, s.Used.Parallel} {
+		dst = putInt(dst, n)
+	}
+	return dst
+}
+
+// readAnswer decodes a batch's answer. It shares no memory with b.
+func readAnswer(b []byte) (*limiter.Answer, error) {
+	r := &reader{b: b}
+	out := &limiter.Answer{Decisions: readList(r, minDecision, func(d *limiter.Decision) { readDecision(r, d) })}
+	if err := r.finish(); err != nil {
+		return nil, fmt.Errorf("batch answer: %w", err)
+	}
+	return out, nil
+}
+
+func readDecision(r *reader, d *limiter.Decision) {
+	flags := r.byte()
+	if flags&^(decisionAdmitted|decisionSaturated) != 0 {
+		r.fail("unknown flags of a decision")
+	}
+	d.Admitted = flags&decisionAdmitted != 0
+	if flags&decisionSaturated != 0 {
+		d.Saturation = math.Float64frombits(r.fixed())
+	}
+	d.Pool = r.string()
+	d.Slots = limiter.SlotSet(r.byte())
+	mask := r.byte()
+	for i := range d.Standings {
+		d.Standings[i].Start = limiter.NoWindow
+		if mask&(1<<i) != 0 {
+			readStanding(r, &d.Standings[i])
+		}
+	}
+	if d.Admitted {
+		return
+	}
+	d.Scope = limiter.Scope(r.byte())
+	d.Dimension = limiter.Dimension(r.byte())
+	if int(d.Scope) >= limiter.NumScopes || d.Dimension >= numDimensions {
+		r.fail("unknown scope or dimension")
+		d.Scope = 0
+	}
+	d.RetryIn, d.ResetIn = time.Duration(r.int()), time.Duration(r.int())
+}
+
+func readStanding(r *reader, s *limiter.Standing) {
+	s.Start = limiter.Time(r.int())
+	mask := r.byte()
+	for i, l := range []*limiter.Limit{&s.Limits.Requests, &s.Limits.Tokens, &s.Limits.Parallel} {
+		if mask&(1<<i) != 0 {
+			*l = limiter.Of(int64(r.below(math.MaxInt64, "limit")))
+		}
+	}
+	s.Used = limiter.Used{Requests: r.int(), Tokens: r.int(), Parallel: r.int()}
+}

@@ -1,0 +1,63 @@
+package fsm
+
+import (
+	"time"
+
+	"sluice/limiter"
+)
+
+// Config is the cluster-wide configuration as it is replicated and shown: the
+// same on every node, versioned, free of secrets (only references to them).
+type Config struct {
+	Window      time.Duration       `json:"window_ns"` // gateway.window: replicated, because all nodes must count in the same windows
+	Models      []Model             `json:"models"`
+	Aliases     map[string]string   `json:"aliases,omitempty"` // alias → model name or next alias
+	Reservation limiter.Reservation `json:"priority_reservation"`
+	// SaturationTTL is saturation_check_cache_ttl in seconds.
+	SaturationTTL float64          `json:"saturation_check_cache_ttl"`
+	Limits        LimitSettings    `json:"limits"`
+	Upstream      UpstreamSettings `json:"upstream"`
+}
+
+// Model is one public model name and what serves it.
+type Model struct {
+	Name        string        `json:"name"` // may end in a wildcard: "openai/*", "*"
+	RPM         limiter.Limit `json:"rpm,omitzero"`
+	TPM         limiter.Limit `json:"tpm,omitzero"`
+	PerName     bool          `json:"limits_per_name,omitempty"` // wildcard: every concrete name has counters of its own
+	Deployments []Deployment  `json:"deployments"`
+}
+
+// Deployment is one upstream of a model.
+type Deployment struct {
+	ID           string        `json:"id"`
+	Provider     string        `json:"provider"`        // openai | azure | openai_compatible | mock (anthropic: not yet served)
+	Model        string        `json:"model,omitempty"` // the name sent upstream; "" or "*": the name the client asked for
+	APIBase      string        `json:"api_base,omitempty"`
+	APIKey       string        `json:"api_key,omitempty"`     // a reference: os.environ/NAME
+	APIVersion   string        `json:"api_version,omitempty"` // azure
+	Weight       *int64        `json:"weight,omitempty"`      // nil: 1; 0: no traffic
+	RPM          limiter.Limit `json:"rpm,omitzero"`
+	TPM          limiter.Limit `json:"tpm,omitzero"`
+	MockResponse string        `json:"mock_response,omitempty"`
+	MockLatency  time.Duration `json:"mock_latency_ns,omitempty"`
+	// NoStreamUsage: the upstream rejects stream_options; do not ask for usage.
+	NoStreamUsage bool `json:"no_stream_usage,omitempty"`
+}
+
+// LimitSettings is [limits]. Zero values stand for the documented defaults
+// until Normalize has filled them in.
+type LimitSettings struct {
+	OnNoQuorum         limiter.NoQuorum `json:"on_no_quorum"`
+	TokenAccounting    string           `json:"token_accounting"` // recorded
+	Allocation         string           `json:"allocation"`       // saturation
+	TokenRateLimitType string           `json:"token_rate_limit_type"`
+	CountCachedTokens  bool             `json:"count_cached_tokens"`
+}
+
+// UpstreamSettings is [upstream].
+type UpstreamSettings struct {
+	ConnectTimeout   time.Duration `json:"connect_timeout_ns"`
+	FirstByteTimeout time.Duration `json:"first_byte_timeout_ns"`
+	IdleTimeout      time.Duration `json:"idle_timeout_ns"`
+}

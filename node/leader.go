@@ -1,0 +1,202 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	dutyEvery = 200 * time.Millisecond
+	// closeEnough is how many entries a replica may lag when it is promoted.
+	closeEnough  = 64
+	probeTimeout = 500 * time.Millisecond
+	// changeTimeout bounds one membership change.
+	changeTimeout = 5 * time.Second
+)
+
+// duties run while this node leads, one set per term. Used by watch only.
+type duties struct {
+	term   uint64
+	cancel context.CancelFunc
+}
+
+func (d *duties) begin(n *Node, r *raft.Raft) {
+	term := r.CurrentTerm()
+	if d.cancel != nil && d.term == term {
+		return
+	}
+	d.end()
+	ctx, cancel := context.WithCancel(n.stop)
+	d.term, d.cancel = term, cancel
+	n.background(func() { n.lead(ctx, r, term) })
+}
+
+func (d *duties) end() {
+	if d.cancel != nil {
+		d.cancel()
+		d.cancel = nil
+	}
+}
+
+// lead does what a leader owes the cluster until ctx ends.
+func (n *Node) lead(ctx context.Context, r *raft.Raft, term uint64) {
+	for ctx.Err() == nil {
+		err := n.await(ctx, func() error { return r.Barrier(0).Error() })
+		if err == nil {
+			n.barrier.Store(term)
+			n.broadcast()
+			break
+		}
+		_ = pause(ctx, dutyEvery, nil)
+	}
+	for ctx.Err() == nil {
+		if err := n.tend(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, errNotLeader) {
+			n.logger.Warn("membership cannot be changed", "error", err)
+		}
+		_ = pause(ctx, dutyEvery, nil)
+	}
+}
+
+// tend corrects this node's own address and promotes replicas that caught up.
+func (n *Node) tend(ctx context.Context, r *raft.Raft) error {
+	for _, s := range r.GetConfiguration().Configuration().Servers {
+		if string(s.ID) == n.id {
+			if string(s.Address) == n.advertise {
+				continue
+			}
+			err := n.locked(ctx, func(ctx context.Context) error {
+				return n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(n.advertise), 0, changeTimeout) })
+			})
+			if err != nil {
+				return fmt.Errorf("correcting this node's address: %w", err)
+			}
+			continue
+		}
+		if s.Suffrage != raft.Nonvoter {
+			continue
+		}
+		if err := n.promote(ctx, r, s); err != nil {
+			return fmt.Errorf("promoting %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// promote makes s a voter if it wants to be one and has caught up.
+func (n *Node) promote(ctx context.Context, r *raft.Raft, s raft.Server) error {
+	goal := r.CommitIndex()
+	pctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	c, err := n.hello(pctx, string(s.Address))
+	cancel()
+	ready := err == nil && c.ID == string(s.ID) && c.HasState && !c.NonVoter &&
+		c.ClusterID == n.clusterID() && c.Applied+closeEnough >= goal
+	if !ready {
+		return nil // it will be, or somebody removes it
+	}
+	return n.locked(ctx, func(ctx context.Context) error {
+		if now, ok := n.member(string(s.ID)); !ok || now != s {
+			return nil
+		}
+		n.logger.Info("promoting a replica that caught up", "member", string(s.ID), "applied_index", c.Applied)
+		return n.alter(ctx, func() raft.IndexFuture { return r.AddVoter(s.ID, s.Address, 0, changeTimeout) })
+	})
+}
+
+// locked serialises membership changes: Raft's own guard, a previous index,
+// cannot be used because it never tells that index.
+func (n *Node) locked(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*changeTimeout)
+	defer cancel()
+	select {
+	case n.membership <- struct{}{}:
+		defer func() { <-n.membership }()
+		return f(ctx)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another membership change: %w", ctx.Err())
+	}
+}
+
+// alter runs one configuration change.
+func (n *Node) alter(ctx context.Context, change func() raft.IndexFuture) error {
+	err := n.await(ctx, func() error { return change().Error() })
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return errNotLeader
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return fmt.Errorf("membership change did not start: %w", err)
+	}
+	return fmt.Errorf("%w: membership change: %w", ErrOutcomeUnknown, err)
+}
+
+// admit adds the node of c, or takes note of its new address. Run by the leader.
+func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) {
+	if !idPattern.MatchString(c.ID) || checkHostPort(c.Address) != nil {
+		return joined{}, fmt.Errorf("%w: join request without a usable id and address", errRefused)
+	}
+	if c.HasState && c.ClusterID != n.clusterID() {
+		return joined{}, fmt.Errorf("node %s %w (%s)", c.ID, ErrForeignCluster, c.ClusterID)
+	}
+	if c.ID == n.id {
+		return joined{}, fmt.Errorf("%w: the id %s is the leader's own", errRefused, c.ID)
+	}
+	pctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	back, err := n.hello(pctx, c.Address)
+	cancel()
+	if err != nil {
+		return joined{}, fmt.Errorf("%w: the leader cannot reach %s at its advertised address: %w", errRefused, c.ID, err)
+	}
+	if back.ID != c.ID || back.Run != c.Run {
+		return joined{}, fmt.Errorf("%w: at %s, where node %s says to be, answers node %s", errRefused, c.Address, c.ID, back.ID)
+	}
+	err = n.locked(ctx, func(ctx context.Context) error {
+		if c.HasState {
+			return n.relocate(ctx, r, c)
+		}
+		return n.enrol(ctx, r, c)
+	})
+	return joined{ClusterID: n.clusterID()}, err
+}
+
+// relocate notes the new address of a member that kept its state.
+func (n *Node) relocate(ctx context.Context, r *raft.Raft, c card) error {
+	s, ok := n.member(c.ID)
+	if !ok {
+		// Only a committed removal counts: wait until this view of it is.
+		if err := n.await(ctx, func() error { return r.Barrier(changeTimeout).Error() }); err != nil {
+			return fmt.Errorf("%w: confirming that %s was removed: %w", errRefused, c.ID, err)
+		}
+		return ErrRemoved
+	}
+	if string(s.Address) == c.Address {
+		return nil
+	}
+	n.logger.Info("member moved", "member", c.ID, "from", string(s.Address), "to", c.Address)
+	// For a voter this changes the address only.
+	return n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(c.Address), 0, changeTimeout) })
+}
+
+// enrol adds a node without state as a non-voter. If its id has a vote, the node
+// was wiped and forgot what it voted for, so the vote goes first. So does a
+// member of another id at the same address: the new node has taken its place.
+func (n *Node) enrol(ctx context.Context, r *raft.Raft, c card) error {
+	for _, s := range r.GetConfiguration().Configuration().Servers {
+		same, here := string(s.ID) == c.ID, string(s.Address) == c.Address
+		if !(same && s.Suffrage == raft.Voter) && !(here && !same) {
+			continue
+		}
+		n.logger.Warn("removing a member that lost its data", "member", string(s.ID), "address", string(s.Address), "replaced_by", c.ID)
+		if err := n.alter(ctx, func() raft.IndexFuture { return r.RemoveServer(s.ID, 0, changeTimeout) }); err != nil {
+			return fmt.Errorf("removing the wiped member %s: %w", s.ID, err)
+		}
+	}
+	n.logger.Info("adding a replica", "member", c.ID, "address", c.Address)
+	return n.alter(ctx, func() raft.IndexFuture {
+		return r.AddNonvoter(raft.ServerID(c.ID), raft.ServerAddress(c.Address), 0, changeTimeout)
+	})
+}

@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// callID returns the caller's x-litellm-call-id if it is fit to be shown and
+// logged, else a new UUID.
+func (p *Proxy) callID(h http.Header) string {
+	if v := h["X-Litellm-Call-Id"]; len(v) == 1 && saneID(v[0]) {
+		return v[0]
+	}
+	var b [16]byte
+	a, c := p.rand(), p.rand()
+	for i := range 8 {
+		b[i], b[8+i] = byte(a>>(8*i)), byte(c>>(8*i))
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	var text [36]byte
+	at := 0
+	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			text[at] = '-'
+			at++
+		}
+		at += hex.Encode(text[at:], part)
+	}
+	return string(text[:])
+}
+
+// saneID reports whether a caller's id is short, plain and not a key in the
+// wrong place.
+func saneID(s string) bool {
+	if s == "" || len(s) > 128 || strings.HasPrefix(s, "sk-") {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:/", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// rateHeader is the pair of header names for one scope and dimension.
+type rateHeader struct{ limit, remaining string }
+
+// rateHeaders by scope, for requests and tokens, in canonical form.
+var rateHeaders = func() (names [limiter.NumScopes][2]rateHeader) {
+	for s := range names {
+		for d := range names[s] {
+			scope, dim := limiter.Scope(s).String(), limiter.Dimension(d).String()
+			names[s][d] = rateHeader{
+				limit:     http.CanonicalHeaderKey("x-ratelimit-" + scope + "-limit-" + dim),
+				remaining: http.CanonicalHeaderKey("x-ratelimit-" + scope + "-remaining-" + dim),
+			}
+		}
+	}
+	return names
+}()
+
+// showStandings puts the limits that hold for the request on the answer.
+func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing) {
+	for s := range standings {
+		st := &standings[s]
+		for d, bound := range [...]limiter.Limit{limiter.Requests: st.Limits.Requests, limiter.Tokens: st.Limits.Tokens} {
+			n, ok := bound.Get()
+			if !ok {
+				continue
+			}
+			left, _ := st.Remaining(limiter.Dimension(d))
+			h[rateHeaders[s][d].limit] = []string{strconv.FormatInt(n, 10)}
+			h[rateHeaders[s][d].remaining] = []string{strconv.FormatInt(left, 10)}
+		}
+	}
+}
+
+// refused puts the facts of a refusal on the answer.
+func (x *exchange) refused(r *limiter.Refusal) {
+	h := x.w.Header()
+	h["Retry-After"] = []string{strconv.FormatInt(r.RetryAfterSeconds(), 10)}
+	h["rate_limit_type"] = []string{r.Dimension.String()}
+	h["reset_at"] = []string{limiter.FormatReset(r.ResetAt)}
+	h["X-Litellm-Saturation"] = []string{strconv.FormatFloat(r.Saturation*100, 'f', 2, 64) + "%"}
+	showStandings(h, &r.Standings)
+	model, priority := x.labels()
+	x.p.metrics.limited.WithLabelValues(model, priority, r.Scope.String(), r.Dimension.String()).Inc()
+}
+
+// modelHeaders puts on the answer what is known of model, deployment, limits
+// and time.
+func (x *exchange) modelHeaders() {
+	if x.model.Model == nil {
+		return
+	}
+	h := x.w.Header()
+	h["X-Litellm-Model-Group"] = []string{x.model.Group}
+	priority := x.id.priority()
+	if priority == "" {
+		priority = "default"
+	}
+	h["X-Litellm-Priority"] = []string{priority}
+	if x.target != nil {
+		h["X-Litellm-Model-Id"] = x.target.idHeader
+	}
+	if x.receipt != nil {
+		if d := x.receipt.Decision(); d != nil {
+			showStandings(h, &d.Standings)
+		}
+	}
+	now := x.p.now()
+	overhead := now.Sub(x.start)
+	if !x.sent.IsZero() {
+		overhead = x.sent.Sub(x.start)
+		if !x.ready.IsZero() {
+			overhead += now.Sub(x.ready)
+		}
+		x.p.metrics.overhead.Observe(overhead.Seconds())
+	}
+	h["X-Litellm-Overhead-Duration-Ms"] = []string{milliseconds(overhead)}
+}

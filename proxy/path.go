@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+// CleanPath returns the one path by which a request is judged, routed and
+// forwarded: no doubled slashes, no trailing slash, nothing encoded left in
+// it. A path that could be read in two ways is an *Error (400); nothing is
+// ever redirected. It does not allocate for a path that is clean already.
+func CleanPath(r *http.Request) (string, error) {
+	p := r.URL.Path
+	if p == "" || p[0] != '/' {
+		return "", badPath("it does not start with a slash")
+	}
+	if raw := r.URL.RawPath; raw != "" && hidesSeparator(raw) {
+		return "", badPath("it holds an encoded slash or dot; write the slash of a model name as it is")
+	}
+	tidy := true // no doubled and no trailing slash
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c < ' ' || c == 0x7f:
+			return "", badPath("it holds a control character")
+		case c == '\\' || c == ';' || c == '%':
+			return "", badPath("it holds a backslash, a semicolon or a percent sign")
+		case c == '/':
+			end := strings.IndexByte(p[i+1:], '/')
+			if end < 0 {
+				end = len(p) - i - 1
+			}
+			seg := p[i+1 : i+1+end]
+			if seg != "" && strings.Trim(seg, ".") == "" {
+				return "", badPath("it holds a segment of dots")
+			}
+			if seg == "" && len(p) > 1 {
+				tidy = false
+			}
+		}
+	}
+	if !utf8.ValidString(p) {
+		return "", badPath("it is not UTF-8")
+	}
+	if !tidy {
+		p = squeeze(p)
+	}
+	return p, nil
+}
+
+func badPath(why string) *Error {
+	return badRequest("", "The path of the request is not accepted: "+why+".")
+}
+
+// hidesSeparator reports whether an encoded path holds a slash or a dot in
+// disguise. (A backslash, a NUL or a percent sign shows in the decoded one.)
+func hidesSeparator(raw string) bool {
+	for i := 0; i+2 < len(raw); i++ {
+		if raw[i] != '%' || raw[i+1] != '2' {
+			continue
+		}
+		switch raw[i+2] {
+		case 'e', 'E', 'f', 'F':
+			return true
+		}
+	}
+	return false
+}
+
+// squeeze removes empty segments, at the end too.
+func squeeze(p string) string {
+	var b strings.Builder
+	b.Grow(len(p))
+	for seg := range strings.SplitSeq(p, "/") {
+		if seg != "" {
+			b.WriteByte('/')
+			b.WriteString(seg)
+		}
+	}
+	if b.Len() == 0 {
+		return "/"
+	}
+	return b.String()
+}
+
+// endpoint is one operation of the data plane.
+type endpoint uint8
+
+const (
+	noEndpoint endpoint = iota
+	chatCompletions
+	completions
+	embeddings
+	listModels
+	showModel
+)
+
+// path returns the endpoint's path below an API base.
+func (e endpoint) path() string {
+	switch e {
+	case chatCompletions:
+		return "/chat/completions"
+	case completions:
+		return "/completions"
+	case embeddings:
+		return "/embeddings"
+	case listModels, showModel:
+		return "/models"
+	}
+	return ""
+}
+
+// streams reports whether answers of the endpoint can be event streams that
+// carry usage on request.
+func (e endpoint) streams() bool { return e == chatCompletions || e == completions }
+
+// allow returns the value of Allow.
+func (e endpoint) allow() string {
+	if e == listModels || e == showModel {
+		return "GET, HEAD"
+	}
+	return "POST"
+}
+
+// allows reports whether method is one the endpoint answers.
+func (e endpoint) allows(method string) bool {
+	if e == listModels || e == showModel {
+		return method == http.MethodGet || method == http.MethodHead
+	}
+	return method == http.MethodPost
+}
+
+const deployments = "/openai/deployments/"
+
+// match finds the endpoint of a cleaned path, and the model that the path
+// names ("" for none).
+func match(path string) (e endpoint, model string) {
+	if rest, ok := strings.CutPrefix(path, deployments); ok {
+		for _, e := range []endpoint{chatCompletions, completions, embeddings} {
+			if model, ok := strings.CutSuffix(rest, e.path()); ok && model != "" {
+				return e, model
+			}
+		}
+		return noEndpoint, ""
+	}
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		path = path[len(path)-len(rest)-1:]
+	}
+	switch path {
+	case "/chat/completions":
+		return chatCompletions, ""
+	case "/completions":
+		return completions, ""
+	case "/embeddings":
+		return embeddings, ""
+	case "/models":
+		return listModels, ""
+	}
+	if id, ok := strings.CutPrefix(path, "/models/"); ok {
+		return showModel, id
+	}
+	return noEndpoint, ""
+}
+
+// notFound is the 404 of an unknown path. The path itself is not repeated: it
+// may hold what the caller took for a place to put a key.
+func notFound(path string) *Error {
+	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models."
+	switch lower := strings.ToLower(path); {
+	case strings.HasPrefix(path, "/v1/v1/"):
+		hint = "/v1 is there twice: the client appends it to a base URL that already ends in /v1."
+	case lower != path && known(lower):
+		hint = "Paths are lower case: " + lower + "."
+	}
+	return &Error{Status: http.StatusNotFound, Type: typeInvalid, Message: "Not Found. " + hint}
+}
+
+func known(path string) bool {
+	e, _ := match(path)
+	return e != noEndpoint && e != showModel && !strings.HasPrefix(path, deployments)
+}
+
+func methodNotAllowed(e endpoint) *Error {
+	return &Error{
+		Status: http.StatusMethodNotAllowed, Type: typeInvalid, Allow: e.allow(),
+		Message: "Method Not Allowed. " + e.path() + " takes " + e.allow() + ".",
+	}
+}

@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// payload is a request's body on its way up. Its buffer goes back to the pool
+// when the handler and every reader that the transport was given are done with
+// it; a transport may go on reading after its round trip has returned.
+type payload struct {
+	pool *buffers
+	mu   sync.Mutex
+	buf  *buffer // nil once it is back in the pool
+	size int
+	refs int
+}
+
+func newPayload(pool *buffers, buf *buffer) *payload {
+	return &payload{pool: pool, buf: buf, size: len(buf.b), refs: 1}
+}
+
+func (p *payload) len() int { return p.size }
+
+// open returns a reader from the start. It must be closed.
+func (p *payload) open() io.ReadCloser {
+	p.mu.Lock()
+	p.refs++
+	p.mu.Unlock()
+	return &payloadReader{p: p}
+}
+
+// reopen is open as http.Request.GetBody wants it.
+func (p *payload) reopen() (io.ReadCloser, error) { return p.open(), nil }
+
+// release ends one use. The caller holds it exactly once.
+func (p *payload) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refs--; p.refs == 0 {
+		p.pool.put(p.buf)
+		p.buf = nil
+	}
+}
+
+var errPayloadClosed = errors.New("read of a closed body")
+
+type payloadReader struct {
+	p      *payload
+	at     int
+	closed bool
+}
+
+// Read copies under the lock, so that nothing reads the buffer after Close.
+func (r *payloadReader) Read(b []byte) (int, error) {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if r.closed {
+		return 0, errPayloadClosed
+	}
+	n := copy(b, r.p.buf.b[r.at:])
+	r.at += n
+	if n == 0 && len(b) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close may be called more than once and by any goroutine.
+func (r *payloadReader) Close() error {
+	r.p.mu.Lock()
+	closed := r.closed
+	r.closed = true
+	r.p.mu.Unlock()
+	if !closed {
+		r.p.release()
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// relayChunk is how much of an answer is held before its first byte goes
+	// down: what ends within it can still fail with a plain error, and goes
+	// down in one write.
+	relayChunk = 32 << 10
+	// maxErrorBody is as much of an upstream's error as is passed on.
+	maxErrorBody = 1 << 20
+)
+
+// relay passes the upstream's answer on. The error is one that can still be
+// told in a status; later ones are told in the stream or by breaking off.
+func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
+	if res.StatusCode < 200 || (res.StatusCode >= 300 && res.StatusCode < 400) {
+		x.failed("protocol")
+		return badGateway(fmt.Sprintf("The upstream answered with status %d, which has no meaning here.", res.StatusCode), nil)
+	}
+	body, err := x.unpacked(w, res)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= 400 {
+		return x.relayError(w, body, res)
+	}
+	if c.endpoint.streams() && isStream(res) && res.Header.Get("Content-Encoding") == "" {
+		return x.stream(w, c, body, res)
+	}
+	return x.relayBody(w, body, res)
+}
+
+// unpacked returns the answer's body, readable. An upstream is asked for
+// identity; one that packs all the same is unpacked if it can be, and passed on
+// as it is if the client said that it can read it.
+func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
+	body := &watched{body: res.Body, watch: w}
+	switch enc := strings.ToLower(res.Header.Get("Content-Encoding")); enc {
+	case "", "identity":
+		res.Header.Del("Content-Encoding")
+		return body, nil
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, x.upstreamFailed(w, err)
+		}
+		res.Header.Del("Content-Encoding")
+		res.ContentLength = -1
+		return z, nil
+	default:
+		if acceptsEncoding(x.r.Header, enc) {
+			return body, nil
+		}
+		x.failed("protocol")
+		return nil, badGateway("The upstream packed its answer in a way that nobody asked for.", nil)
+	}
+}
+
+func acceptsEncoding(h http.Header, enc string) bool {
+	for _, v := range h["Accept-Encoding"] {
+		for part := range strings.SplitSeq(v, ",") {
+			name, q, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(name), enc) && !strings.HasPrefix(strings.TrimSpace(q), "q=0") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// relayError passes an upstream's error on: status, body and headers stay, but
+// for a refusal of the deployment's own credential, which is nothing that the
+// caller could put right.
+func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) error {
+	status := res.StatusCode
+	if status == http.StatusUnauthorized {
+		x.failed("credential")
+		return &Error{
+			Status: http.StatusBadGateway, Type: "authentication_error",
+			Message: "The upstream refused the credential that the gateway holds for deployment " + x.target.ID + ". The key of this request is fine; an operator must put the deployment's api_key right.",
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	if err != nil {
+		return x.upstreamFailed(w, err)
+	}
+	x.ready = x.p.now()
+	switch {
+	case status == http.StatusTooManyRequests || status >= 500:
+		x.failed("status_" + strconv.Itoa(status))
+	default:
+		x.outcome = "upstream_error"
+	}
+	if x.target.secret != "" {
+		text = bytes.ReplaceAll(text, []byte(x.target.secret), []byte("[redacted]"))
+	}
+	var f usageFinder
+	_, _ = f.Write(text) // it takes everything
+	x.usage = f.usage
+	h := x.w.Header()
+	x.responseHeaders(res)
+	if status == http.StatusTooManyRequests {
+		x.limited = "upstream"
+		h["X-Sluice-Limited-By"] = []string{x.limited}
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(text))}
+	x.status = status
+	x.w.WriteHeader(status)
+	// An error here means that the client is gone; there is nobody to tell.
+	_, _ = x.w.Write(text)
+	return nil
+}
+
+// responseHeaders puts the upstream's headers and the gateway's on the answer.
+func (x *exchange) responseHeaders(res *http.Response) {
+	copyResponseHeader(x.w.Header(), res.Header, x.target.secret)
+	x.modelHeaders()
+}
+
+// relayBody passes a whole answer on, byte for byte, and reads its usage in
+// passing.
+func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error {
+	buf := x.p.buffers.get()
+	defer x.p.buffers.put(buf)
+	buf.room(relayChunk)
+	held, readErr := firstPart(body, buf.b[:0:relayChunk], isStream(res))
+	if readErr != nil && readErr != io.EOF {
+		return x.upstreamFailed(w, readErr)
+	}
+	x.ready = x.p.now()
+	length := res.ContentLength
+	if readErr == io.EOF {
+		length = int64(len(held))
+	}
+	x.responseHeaders(res)
+	if length >= 0 {
+		x.w.Header()["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	x.status, x.billable = res.StatusCode, true
+	x.w.WriteHeader(res.StatusCode)
+
+	var find usageFinder
+	var total int64
+	for {
+		_, _ = find.Write(held) // it takes everything
+		total += int64(len(held))
+		x.usage = find.usage
+		if x.endpoint != embeddings {
+			x.output = estimate(total)
+		}
+		if err := x.send(held); err != nil {
+			x.outcome, x.abort = clientGone, true
+			return nil
+		}
+		if readErr != nil {
+			break
+		}
+		var n int
+		n, readErr = body.Read(held[:cap(held)])
+		held = held[:n]
+	}
+	if readErr != io.EOF {
+		x.failed(explain(w.ctx, readErr).reason)
+		x.abort = true
+	}
+	return nil
+}
+
+// isStream reports whether an answer is an event stream.
+func isStream(res *http.Response) bool {
+	return strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
+}
+
+// firstPart reads until buf is full or the source ends, which is io.EOF; from
+// something live it takes what comes first.
+func firstPart(r io.Reader, buf []byte, live bool) ([]byte, error) {
+	for len(buf) < cap(buf) {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil || (live && n > 0) {
+			return buf, err
+		}
+	}
+	return buf, nil
+}
+
+// send writes to the client at once. The one write has a deadline; the whole
+// has none.
+func (x *exchange) send(b []byte) error {
+	if len(b) > 0 {
+		// An error means that this writer has no deadlines (a test's recorder).
+		deadline := x.rc.SetWriteDeadline(time.Now().Add(x.p.writeTimeout)) == nil
+		if deadline {
+			defer x.unsetDeadline()
+		}
+		if _, err := x.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return x.rc.Flush()
+}
+
+// unsetDeadline takes the deadline off again: the connection outlives the request.
+func (x *exchange) unsetDeadline() { _ = x.rc.SetWriteDeadline(time.Time{}) }

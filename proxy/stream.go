@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+)
+
+// streamer relays one event stream.
+type streamer struct {
+	x     *exchange
+	watch *watch
+	call  *call
+	res   *http.Response
+	in    *eventReader
+
+	committed bool   // the status has gone down
+	finished  bool   // [DONE], or a finish_reason, or an error of the upstream's own
+	done      bool   // [DONE]: nothing can be missing
+	out       []byte // what goes down, where it is not a slice of the buffer
+	join      []byte // data of an event with several data lines
+	cut       []byte // the event last judged, without its usage
+}
+
+// stream passes an event stream on, byte for byte and event by event. Only
+// usage that the client did not ask for is taken out. The error is one that
+// came before the first event; later ones become an event of their own.
+func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response) error {
+	buf := x.p.buffers.get()
+	defer x.p.buffers.put(buf)
+	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent)}
+	for {
+		err := s.in.fill()
+		if err == nil {
+			err = s.pass()
+			if err != nil {
+				// The client is gone or does not read.
+				x.failed(clientGone)
+				x.abort = true
+				return nil
+			}
+			continue
+		}
+		return s.end(err)
+	}
+}
+
+// pass relays the units that are in the buffer, in one write.
+func (s *streamer) pass() error {
+	s.out = s.out[:0]
+	// Units that stay as they are and follow each other go out as one slice
+	// of the buffer; only a change makes a copy.
+	var run []byte
+	for {
+		u, ok := s.in.next()
+		if !ok {
+			break
+		}
+		keep := s.judge(u)
+		switch {
+		case keep == whole && len(s.out) == 0:
+			run = joined(run, u.raw)
+		case keep == whole:
+			s.out = append(s.out, u.raw...)
+		default:
+			if len(s.out) == 0 {
+				s.out = append(s.out, run...)
+				run = nil
+			}
+			if keep == part {
+				s.out = append(s.out, s.cut...)
+			}
+		}
+	}
+	if len(s.out) > 0 {
+		run = s.out
+	}
+	return s.write(run)
+}
+
+// joined returns a and b, which follows it in the same buffer, as one slice.
+func joined(a, b []byte) []byte {
+	if a == nil {
+		return b
+	}
+	return a[:len(a)+len(b)]
+}
+
+// verdict says how much of a unit the client gets.
+type verdict uint8
+
+const (
+	whole verdict = iota
+	part          // without its usage; the rest is in streamer.cut
+	nothing
+)
+
+// judge reads what matters in a unit and decides what the client sees of it.
+func (s *streamer) judge(u unit) verdict {
+	if !u.data {
+		return whole
+	}
+	data, lines := eventData(u.raw, s.join)
+	if lines > 1 {
+		s.join = data
+	}
+	c := inspect(data)
+	switch {
+	case c.done:
+		s.done, s.finished = true, true
+		return whole
+	case c.usage != nil:
+		s.x.usage.merge(c.usage)
+	}
+	s.finished = s.finished || c.finish || c.failed
+	s.x.output += c.tokens()
+	if !s.call.hide || !c.json || c.usage == nil {
+		return whole
+	}
+	if c.usageOnly() {
+		return nothing
+	}
+	s.cut = c.withoutUsage(s.cut[:0], u.raw, data, lines)
+	return part
+}
+
+// write sends bytes to the client, after the status if that has not gone yet.
+func (s *streamer) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if !s.committed {
+		s.commit()
+	}
+	return s.x.send(b)
+}
+
+// commit sends the status and headers.
+func (s *streamer) commit() {
+	x := s.x
+	x.ready = x.p.now()
+	x.responseHeaders(s.res)
+	h := x.w.Header()
+	h["Cache-Control"] = noCache
+	h["X-Accel-Buffering"] = no
+	x.status, x.billable = s.res.StatusCode, true
+	s.committed = true
+	x.w.WriteHeader(s.res.StatusCode)
+}
+
+var (
+	noCache = []string{"no-cache"}
+	no      = []string{"no"} // tells nginx not to hold events back
+)
+
+// end deals with the end of the upstream's stream: a clean one, a cut one, or
+// one that the gateway ended.
+func (s *streamer) end(err error) error {
+	x := s.x
+	if errors.Is(err, io.EOF) {
+		if sendErr := s.last(); sendErr != nil {
+			x.failed(clientGone)
+			x.abort = true
+			return nil
+		}
+		if s.finished {
+			return nil
+		}
+		err = io.ErrUnexpectedEOF
+	} else if s.done {
+		return nil // the transport failed after the stream's own end
+	}
+	f := explain(s.watch.ctx, err)
+	if errors.Is(err, errEventTooLarge) {
+		f = failure{"protocol", badGateway("An event of the upstream is larger than "+byteCount(int64(s.in.max))+".", err)}
+	}
+	x.failed(f.reason)
+	if !s.committed {
+		return f.err
+	}
+	if f.reason == clientGone {
+		x.abort = true
+		return nil
+	}
+	// Half an event was never relayed, so this one stands by itself. No [DONE]
+	// follows: the answer is not whole.
+	event := append(append([]byte("data: "), f.err.encode()...), "\n\n"...)
+	if err := x.send(event); err != nil {
+		x.abort = true
+	}
+	return nil
+}
+
+// last relays what the upstream left without a blank line at its end, if it is
+// whole, and adds that line: some clients drop an event without it.
+func (s *streamer) last() error {
+	u := s.in.rest()
+	if len(u.raw) == 0 {
+		return nil
+	}
+	if u.data {
+		data, _ := eventData(u.raw, nil)
+		if c := inspect(data); !c.json && !c.done {
+			return nil // cut in the middle
+		}
+	} else if u.raw[0] != '\n' && u.raw[0] != '\r' && u.raw[0] != ':' {
+		return nil
+	}
+	raw := append([]byte(nil), u.raw...)
+	if n := len(raw); raw[n-1] != '\n' && raw[n-1] != '\r' {
+		raw = append(raw, '\n')
+	}
+	u.raw = append(raw, '\n')
+	switch s.judge(u) {
+	case whole:
+		return s.write(u.raw)
+	case part:
+		return s.write(s.cut)
+	}
+	return nil
+}
