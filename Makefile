@@ -10,7 +10,7 @@ TESTFLAGS ?=
 QUICKSTART_KEY = sk-1234
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test unit fuzz-smoke fuzz bench lint conformance clean
+.PHONY: help build run demo test unit e2e fuzz-smoke fuzz bench lint conformance clean
 
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,14 @@ run: build ## serve examples/quickstart.toml on 127.0.0.1:4000, data under data/
 demo: ## play the worked example on three nodes and check its figures
 	$(GO) run ./examples/demo
 
-test: build lint unit fuzz-smoke conformance ## everything a change must pass
+test: build lint unit e2e fuzz-smoke conformance ## everything a change must pass
 
-unit: # all tests of the main module, in random order, under the race detector
-	$(GO) test -race -shuffle=on $(TESTFLAGS) ./...
+unit: # every package in random order, under the race detector
+	$(GO) test -race -shuffle=on $(TESTFLAGS) $$($(GO) list ./... | grep -v '/e2e$$')
+
+# Real processes with real elections get the machine for themselves.
+e2e: # clusters of real processes
+	$(GO) test -race -shuffle=on $(TESTFLAGS) ./examples/e2e
 
 bench: ## run the benchmarks; they print ratios within one run
 	$(GO) test -run '^$$' -bench . -benchmem $(TESTFLAGS) ./...

@@ -173,7 +173,7 @@ func TestClientOfSomethingElse(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"a web page":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 		"an error page": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[31mno", 500) },
-		"a redirect":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 302) },
+		"a redirect":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
 		"odd error value": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
 			_, _ = w.Write([]byte(`{"error":"x"}`))

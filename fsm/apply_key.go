@@ -75,8 +75,14 @@ func (t *txn) dropKey(keys *cowEdit[*Key], aliases *cowEdit[string], k *Key) {
 }
 
 // replaceKey puts fresh in the place of old (nil for none), unless another key
-// has its alias.
+// has its alias, or it moves to a team that does not exist: its keys go with a
+// team, so a key of none would silently have no team limits and no priority.
 func (t *txn) replaceKey(old, fresh *Key) error {
+	if fresh.TeamID != "" && (old == nil || old.TeamID != fresh.TeamID) {
+		if _, ok := t.view.teams.get(fresh.TeamID); !ok {
+			return invalid("team_id", "no such team; create it first")
+		}
+	}
 	if holder, ok := t.view.aliases.get(fresh.Alias); ok && (old == nil || holder != old.ID) {
 		return ErrAliasTaken
 	}

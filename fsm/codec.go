@@ -88,9 +88,14 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
-func (r *reader) string() string {
+func (r *reader) string() string { return r.stringLike("") }
+
+// stringLike reads a string; if it equals s it is s.
+func (r *reader) stringLike(s string) string {
 	n := r.count(1)
-	s := string(r.b[:n])
+	if b := r.b[:n]; string(b) != s {
+		s = string(b)
+	}
 	r.b = r.b[n:]
 	return s
 }

@@ -90,14 +90,20 @@ func appendStanding(dst []byte, s *limiter.Standing) []byte {
 // readAnswer decodes a batch's answer. It shares no memory with b.
 func readAnswer(b []byte) (*limiter.Answer, error) {
 	r := &reader{b: b}
-	out := &limiter.Answer{Decisions: readList(r, minDecision, func(d *limiter.Decision) { readDecision(r, d) })}
+	pool := ""
+	out := &limiter.Answer{Decisions: readList(r, minDecision, func(d *limiter.Decision) {
+		readDecision(r, d, pool)
+		pool = d.Pool
+	})}
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("batch answer: %w", err)
 	}
 	return out, nil
 }
 
-func readDecision(r *reader, d *limiter.Decision) {
+// readDecision reads one decision. Its pool is mostly the same as that of the
+// one before, and then shares its memory.
+func readDecision(r *reader, d *limiter.Decision, pool string) {
 	flags := r.byte()
 	if flags&^(decisionAdmitted|decisionSaturated) != 0 {
 		r.fail("unknown flags of a decision")
@@ -106,7 +112,7 @@ func readDecision(r *reader, d *limiter.Decision) {
 	if flags&decisionSaturated != 0 {
 		d.Saturation = math.Float64frombits(r.fixed())
 	}
-	d.Pool = r.string()
+	d.Pool = r.stringLike(pool)
 	d.Slots = limiter.SlotSet(r.byte())
 	mask := r.byte()
 	for i := range d.Standings {

@@ -6,4 +6,15 @@
 // reads with one atomic load. It must not know HTTP, nor how bytes travel
 // between nodes: it receives log entries (raft.FSM) and sends commands through
 // a Replicator.
+//
+//	Client ──command──▶ Replicator ──▶ (leader: State.Prepare) ──▶ log
+//	   │                                                            │
+//	   └─ waits: State.WaitApplied ◀── State.Apply ◀────────────────┘
+//	                                       │
+//	        View (atomic) ◀── keys, teams, configuration; Ledger (locked)
+//
+// Apply is a function of the state and the entry. What it judges by (the rules
+// for records and configurations, the bounds of its tables) is therefore part
+// of the log's format: replicas of two versions must judge alike, and a change
+// needs a new command type.
 package fsm

@@ -192,6 +192,7 @@ func TestPatchChangesWhatIsPresentAndNullClears(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
+			mustTeam(t, r.Client, Team{ID: "t"})
 			mustKey(t, r.Client, base)
 			before, _ := r.s.View().Key(base.ID)
 			was := mustJSON(t, before)

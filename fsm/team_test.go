@@ -39,6 +39,21 @@ func TestDeletedTeamTakesItsKeysWithIt(t *testing.T) {
 	}
 }
 
+func TestKeyMayNotNameATeamThatDoesNotExist(t *testing.T) {
+	r := newRig(t)
+	lost := testKey("a")
+	lost.TeamID = "red"
+	_, err := r.CreateKey(t.Context(), lost, WriteOptions{})
+	wantInvalid(t, err, "team_id")
+	mustKey(t, r.Client, testKey("b"))
+	_, err = r.UpdateKey(t.Context(), id("b"), patchOf(t, `{"team_id":"red"}`), WriteOptions{})
+	wantInvalid(t, err, "team_id")
+	mustTeam(t, r.Client, Team{ID: "red"})
+	if _, err := r.UpdateKey(t.Context(), id("b"), patchOf(t, `{"team_id":"red"}`), WriteOptions{}); err != nil {
+		t.Errorf("a key may move to a team that exists: %v", err)
+	}
+}
+
 func TestTeamIsCreatedOnceAndPatched(t *testing.T) {
 	r := newRig(t)
 	_, err := r.CreateTeam(t.Context(), Team{}, WriteOptions{})

@@ -138,6 +138,7 @@ func (v *validator) deployment(model string, j int, d *Deployment) {
 func (v *validator) provider(path string, d *Deployment) {
 	switch d.Provider {
 	case ProviderMock:
+		v.base(path, d, false)
 	case ProviderOpenAI:
 		v.base(path, d, true)
 		if d.APIKey == "" && d.APIBase == openAIBase {
@@ -151,9 +152,6 @@ func (v *validator) provider(path string, d *Deployment) {
 		v.add(path+".provider", "set openai, azure, openai_compatible or mock", "the deployment has no provider")
 	default:
 		v.add(path+".provider", "use openai, azure, openai_compatible or mock", "unknown provider %q", d.Provider)
-	}
-	if d.Provider == ProviderMock {
-		v.base(path, d, false)
 	}
 }
 

@@ -13,7 +13,7 @@ type ModelState struct {
 	Used       Used
 	Saturation float64
 	Threshold  float64
-	Strict     bool        // pools are enforced now; false where nothing is reserved
+	Strict     bool        // the model is at its threshold: pools, where there are any, are enforced
 	Pools      []PoolState // by name, the default pool last; nil if nothing is reserved
 }
 
@@ -43,10 +43,13 @@ func (l *Ledger) Inspect(now Time, p Policy, model string) ModelState {
 		ms.Live, ms.Age, ms.ResetsIn = true, now.Sub(st.Start), st.Start.Add(window).Sub(now)
 	}
 	ms.Used, ms.Saturation = st.Used, saturation(&st)
-	if mp == nil || mp.Pools == nil {
+	if mp == nil {
 		return ms
 	}
 	ms.Strict = ms.Saturation >= mp.Threshold
+	if mp.Pools == nil {
+		return ms
+	}
 	for _, name := range sortedNames(mp.Pools) {
 		ms.Pools = append(ms.Pools, m.inspectPool(mp.Pools[name], ms.Live))
 	}

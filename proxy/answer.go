@@ -67,6 +67,13 @@ var rateHeaders = func() (names [limiter.NumScopes][2]rateHeader) {
 
 // showStandings puts the limits that hold for the request on the answer.
 func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing) {
+	// One array holds all the values; a header takes a slice of length 1 of it.
+	values := make([]string, 0, 4*limiter.NumScopes)
+	put := func(name string, n int64) {
+		at := len(values)
+		values = append(values, strconv.FormatInt(n, 10))
+		h[name] = values[at : at+1 : at+1]
+	}
 	for s := range standings {
 		st := &standings[s]
 		for d, bound := range [...]limiter.Limit{limiter.Requests: st.Limits.Requests, limiter.Tokens: st.Limits.Tokens} {
@@ -75,8 +82,8 @@ func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing
 				continue
 			}
 			left, _ := st.Remaining(limiter.Dimension(d))
-			h[rateHeaders[s][d].limit] = []string{strconv.FormatInt(n, 10)}
-			h[rateHeaders[s][d].remaining] = []string{strconv.FormatInt(left, 10)}
+			put(rateHeaders[s][d].limit, n)
+			put(rateHeaders[s][d].remaining, left)
 		}
 	}
 }

@@ -89,6 +89,18 @@ func (e *Error) write(w http.ResponseWriter) {
 	writeJSON(w, e.Status, e.encode())
 }
 
+// WriteError answers with err: as it says if it is an *Error, else as a 500
+// that tells nothing.
+func WriteError(w http.ResponseWriter, err error) { asError(err).write(w) }
+
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Status: http.StatusInternalServerError, Type: typeUnavailable, Message: "Internal error.", cause: err}
+}
+
 var jsonType = []string{"application/json"}
 
 // writeJSON sends body as the whole response.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/fsm"
@@ -38,6 +39,8 @@ type exchange struct {
 	billable bool  // without usage, an estimate is due
 	outcome  string
 	limited  string // x-sluice-limited-by
+	failure  bool   // the upstream's
+	cause    error  // what lies behind a failure, for the log
 	abort    bool   // the answer was cut: its connection must not look whole
 }
 
@@ -100,7 +103,10 @@ func (x *exchange) call(named string) error {
 		return err
 	}
 	defer c.payload.release()
-	if err := x.admit(); err != nil {
+	err = x.admit()
+	// The node may have lost its quorum, or found it, while the request waited.
+	x.w.Header()["X-Sluice-Limits"] = []string{x.p.mode()}
+	if err != nil {
 		return err
 	}
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
@@ -211,37 +217,32 @@ func (x *exchange) admit() error {
 // client yet into its answer.
 func (x *exchange) upstreamFailed(w *watch, err error) error {
 	f := explain(w.ctx, err)
-	x.failed(f.reason)
+	x.failed(f)
 	return f.err
 }
 
 // failed counts a failure. A client that leaves after its request went up is
 // charged what the upstream was given; a failing upstream charges nothing.
-func (x *exchange) failed(reason string) {
-	x.outcome = reason
-	switch reason {
+func (x *exchange) failed(f failure) {
+	x.outcome, x.cause = f.reason, f.err.cause
+	switch f.reason {
 	case clientGone:
 		x.billable = true
 	case shuttingDown:
 	default:
-		x.p.metrics.failures.WithLabelValues(x.target.ID, reason).Inc()
+		x.p.metrics.failures.WithLabelValues(x.target.ID, f.reason).Inc()
+		x.failure = true
 	}
 }
 
 // fail answers with an error of the gateway's own.
 func (x *exchange) fail(err error) {
-	var e *Error
-	if !errors.As(err, &e) {
-		e = &Error{Status: http.StatusInternalServerError, Type: typeUnavailable, Message: "Internal error.", cause: err}
-	}
+	e := asError(err)
 	if x.outcome == "" {
 		x.outcome = "refused"
 	}
 	x.status, x.limited = e.Status, e.LimitedBy
-	if e.cause != nil && e.Status >= http.StatusInternalServerError {
-		x.p.logger.LogAttrs(context.Background(), slog.LevelWarn, "request failed",
-			slog.String("call_id", x.callID), slog.String("deployment", x.deployment()), slog.Any("error", e.cause))
-	}
+	x.cause = e.cause
 	if e.Status == statusClientGone {
 		// Nobody reads an answer; nothing may be left of the connection.
 		x.outcome, x.abort = clientGone, true
@@ -311,20 +312,35 @@ func (x *exchange) deployment() string {
 	return x.target.ID
 }
 
-// log writes the one line about the request.
+// log writes the one line about the request: what failed as info, the rest for
+// debugging.
 func (x *exchange) log(spent limiter.Usage, estimated bool) {
 	level := slog.LevelDebug
-	if x.status >= http.StatusInternalServerError {
+	if x.failure || x.status >= http.StatusInternalServerError {
 		level = slog.LevelInfo
 	}
 	if !x.p.logger.Enabled(context.Background(), level) {
 		return
 	}
-	x.p.logger.LogAttrs(context.Background(), level, "request",
+	attrs := []slog.Attr{
 		slog.String("call_id", x.callID), slog.String("endpoint", x.endpoint.path()), slog.Int("status", x.status),
 		slog.String("outcome", x.outcome), slog.String("limited_by", x.limited),
 		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
 		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
 		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached),
-		slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)))
+		slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
+	}
+	if x.cause != nil {
+		attrs = append(attrs, slog.String("error", x.withoutSecret(x.cause.Error())))
+	}
+	x.p.logger.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+// withoutSecret takes the deployment's credential out of a text that an
+// upstream had a part in.
+func (x *exchange) withoutSecret(s string) string {
+	if x.target == nil || x.target.secret == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
 }

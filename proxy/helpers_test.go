@@ -85,12 +85,6 @@ func (g *fakeGate) spent(t *testing.T, n int) limiter.Usage {
 	return u
 }
 
-func (g *fakeGate) admitted() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.receipts)
-}
-
 // eventually polls until ok, for at most five seconds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -374,7 +374,7 @@ func count(raw []byte) (n int64, ok bool) {
 // countFloat is count for what is not plain digits, such as 6e1 or 60.0.
 func countFloat(raw []byte) (int64, bool) {
 	var f float64
-	if json.Unmarshal(raw, &f) != nil || raw[0] == 'n' || f < 0 || f != math.Trunc(f) {
+	if raw[0] < '0' || raw[0] > '9' || json.Unmarshal(raw, &f) != nil || f < 0 || f != math.Trunc(f) {
 		return 0, false
 	}
 	return int64(min(f, 1<<53)), true

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -316,7 +317,7 @@ func TestPickFollowsWeights(t *testing.T) {
 	p := &pool{targets: []*target{{weight: 1}, {weight: 3}}, weight: 4}
 	var hits [2]int
 	for i := range uint64(400) {
-		d, err := p.pick(i<<54*41, "m") // spread over the whole range
+		d, err := p.pick(i*(math.MaxUint64/400), "m")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,3 +365,34 @@ func TestPanicSettles(t *testing.T) {
 type panicking struct{ mock }
 
 func (panicking) send(context.Context, *call) (*http.Response, error) { panic("provider fault") }
+
+func TestRealGateHoldsTheLimit(t *testing.T) {
+	cfg := mocked()
+	cfg.Models[0].RPM = limiter.Of(2)
+	r := newRig(t, cfg, nil)
+	gate, err := limiter.New(limiter.Options{
+		Node: "n1", Applier: r.client.Applier("n1", "nonce"), Now: time.Now,
+		Policy:     func() limiter.Policy { return r.state.View().Policy() },
+		OnNoQuorum: func() limiter.NoQuorum { return limiter.NoQuorumDeny },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := gate.Close(context.Background()); err != nil {
+			t.Errorf("close gate: %v", err)
+		}
+	}()
+	r.proxy.gate = GateAdmitter(gate)
+	for i, remaining := range []string{"1", "0"} {
+		a := r.post("/v1/chat/completions", chatBody)
+		if a.StatusCode != 200 || a.Header.Get("x-ratelimit-model-remaining-requests") != remaining {
+			t.Errorf("call %d: %d, remaining %q", i+1, a.StatusCode, a.Header.Get("x-ratelimit-model-remaining-requests"))
+		}
+	}
+	a := r.post("/v1/chat/completions", chatBody)
+	wantError(t, a, 429, "throttling_error", "Model capacity reached for m. Priority: None, Rate limit type: requests, Model TPM: not configured, Model RPM: 2, Remaining: 0")
+	if a.Header.Get("x-sluice-limited-by") != "model" || a.Header.Get("retry-after") == "" {
+		t.Errorf("headers %v", a.Header)
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,8 +25,7 @@ const (
 // told in a status; later ones are told in the stream or by breaking off.
 func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
 	if res.StatusCode < 200 || (res.StatusCode >= 300 && res.StatusCode < 400) {
-		x.failed("protocol")
-		return badGateway(fmt.Sprintf("The upstream answered with status %d, which has no meaning here.", res.StatusCode), nil)
+		return x.nonsense(fmt.Sprintf("The upstream answered with status %d, which has no meaning here.", res.StatusCode))
 	}
 	body, err := x.unpacked(w, res)
 	if err != nil {
@@ -61,9 +61,15 @@ func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
 		if acceptsEncoding(x.r.Header, enc) {
 			return body, nil
 		}
-		x.failed("protocol")
-		return nil, badGateway("The upstream packed its answer in a way that nobody asked for.", nil)
+		return nil, x.nonsense("The upstream packed its answer in a way that nobody asked for.")
 	}
+}
+
+// nonsense is the answer to an upstream that breaks the protocol.
+func (x *exchange) nonsense(message string) error {
+	f := failure{"protocol", badGateway(message, nil)}
+	x.failed(f)
+	return f.err
 }
 
 func acceptsEncoding(h http.Header, enc string) bool {
@@ -84,11 +90,12 @@ func acceptsEncoding(h http.Header, enc string) bool {
 func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) error {
 	status := res.StatusCode
 	if status == http.StatusUnauthorized {
-		x.failed("credential")
-		return &Error{
+		f := failure{"credential", &Error{
 			Status: http.StatusBadGateway, Type: "authentication_error",
 			Message: "The upstream refused the credential that the gateway holds for deployment " + x.target.ID + ". The key of this request is fine; an operator must put the deployment's api_key right.",
-		}
+		}}
+		x.failed(f)
+		return f.err
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody))
 	if err != nil {
@@ -97,7 +104,7 @@ func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) erro
 	x.ready = x.p.now()
 	switch {
 	case status == http.StatusTooManyRequests || status >= 500:
-		x.failed("status_" + strconv.Itoa(status))
+		x.failed(failure{"status_" + strconv.Itoa(status), badGateway("", nil)})
 	default:
 		x.outcome = "upstream_error"
 	}
@@ -159,7 +166,7 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 			x.output = estimate(total)
 		}
 		if err := x.send(held); err != nil {
-			x.outcome, x.abort = clientGone, true
+			x.left(err)
 			return nil
 		}
 		if readErr != nil {
@@ -170,7 +177,7 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 		held = held[:n]
 	}
 	if readErr != io.EOF {
-		x.failed(explain(w.ctx, readErr).reason)
+		x.failed(explain(w.ctx, readErr))
 		x.abort = true
 	}
 	return nil
@@ -194,6 +201,11 @@ func firstPart(r io.Reader, buf []byte, live bool) ([]byte, error) {
 	return buf, nil
 }
 
+// left notes that the client does not take its answer any more.
+func (x *exchange) left(err error) {
+	x.outcome, x.cause, x.abort = clientGone, err, true
+}
+
 // send writes to the client at once. The one write has a deadline; the whole
 // has none.
 func (x *exchange) send(b []byte) error {
@@ -207,7 +219,10 @@ func (x *exchange) send(b []byte) error {
 			return err
 		}
 	}
-	return x.rc.Flush()
+	if err := x.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // unsetDeadline takes the deadline off again: the connection outlives the request.

@@ -34,9 +34,7 @@ func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response)
 		if err == nil {
 			err = s.pass()
 			if err != nil {
-				// The client is gone or does not read.
-				x.failed(clientGone)
-				x.abort = true
+				x.left(err)
 				return nil
 			}
 			continue
@@ -159,8 +157,7 @@ func (s *streamer) end(err error) error {
 	x := s.x
 	if errors.Is(err, io.EOF) {
 		if sendErr := s.last(); sendErr != nil {
-			x.failed(clientGone)
-			x.abort = true
+			x.left(sendErr)
 			return nil
 		}
 		if s.finished {
@@ -174,7 +171,7 @@ func (s *streamer) end(err error) error {
 	if errors.Is(err, errEventTooLarge) {
 		f = failure{"protocol", badGateway("An event of the upstream is larger than "+byteCount(int64(s.in.max))+".", err)}
 	}
-	x.failed(f.reason)
+	x.failed(f)
 	if !s.committed {
 		return f.err
 	}
@@ -186,7 +183,7 @@ func (s *streamer) end(err error) error {
 	// follows: the answer is not whole.
 	event := append(append([]byte("data: "), f.err.encode()...), "\n\n"...)
 	if err := x.send(event); err != nil {
-		x.abort = true
+		x.left(err)
 	}
 	return nil
 }

@@ -242,6 +242,33 @@ func TestPackedAnswersAreUnpackedAndMetered(t *testing.T) {
 	}
 }
 
+func TestPackedStreamIsUnpackedEventByEvent(t *testing.T) {
+	step := make(chan struct{})
+	up := newRaw(t, func(c net.Conn) {
+		say(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n")
+		z := gzip.NewWriter(c)
+		_, _ = io.WriteString(z, deltaBare)
+		_ = z.Flush()
+		<-step
+		_, _ = io.WriteString(z, lastUsage+done)
+		_ = z.Close()
+	})
+	r := newRig(t, one(up.url), nil)
+	res := r.open(context.Background(), askedBody)
+	defer res.Body.Close()
+	got := make([]byte, len(deltaBare))
+	if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != deltaBare {
+		t.Fatalf("%q, %v", got, err)
+	}
+	close(step)
+	if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != lastUsage+done {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if u := r.gate.spent(t, 0); u != (limiter.Usage{Input: 11, Output: 5}) {
+		t.Errorf("settled %+v", u)
+	}
+}
+
 func TestAzureDialect(t *testing.T) {
 	up := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("200 OK", okBody)) })
 	cfg := one(up.url)

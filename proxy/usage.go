@@ -17,18 +17,15 @@ const maxTokens = 1 << 40
 func (u *usage) merge(raw []byte) {
 	m := newMembers(raw)
 	for m.next() {
-		v := m.value()
-		n, ok := count(v)
-		n = min(n, maxTokens)
 		switch string(m.key) {
 		case "prompt_tokens", "input_tokens":
-			u.set(&u.input, n, ok)
+			u.set(&u.input, m.value())
 		case "completion_tokens", "output_tokens":
-			u.set(&u.output, n, ok)
+			u.set(&u.output, m.value())
 		case "total_tokens":
-			u.set(&u.total, n, ok)
+			u.set(&u.total, m.value())
 		case "prompt_tokens_details", "input_tokens_details":
-			u.mergeDetails(v)
+			u.mergeDetails(m.value())
 		}
 	}
 }
@@ -37,15 +34,14 @@ func (u *usage) mergeDetails(raw []byte) {
 	m := newMembers(raw)
 	for m.next() {
 		if string(m.key) == "cached_tokens" {
-			n, ok := count(m.value())
-			u.set(&u.cached, min(n, maxTokens), ok)
+			u.set(&u.cached, m.value())
 		}
 	}
 }
 
-func (u *usage) set(field *int64, n int64, ok bool) {
-	if ok {
-		*field, u.known = n, true
+func (u *usage) set(field *int64, raw []byte) {
+	if n, ok := count(raw); ok {
+		*field, u.known = min(n, maxTokens), true
 	}
 }
 

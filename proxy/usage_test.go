@@ -101,3 +101,30 @@ func TestWithoutUsageCutsOneMember(t *testing.T) {
 		})
 	}
 }
+
+func FuzzUsageFinder(f *testing.F) {
+	f.Add([]byte(`{"a":[{"usage":1}],"usage":{"prompt_tokens":3},"b":"\\\""}`), 3)
+	f.Add([]byte(`{"usage":{"prompt_tokens":1},"usage":{"completion_tokens":2}}`), 1)
+	f.Fuzz(func(t *testing.T, body []byte, size int) {
+		size = max(1, size%32)
+		var want usage
+		m := newMembers(body)
+		for m.next() {
+			if string(m.key) == "usage" {
+				want.merge(m.value())
+			}
+		}
+		if m.err != nil {
+			return // what is found in broken JSON is anybody's guess
+		}
+		var got usageFinder
+		for rest := body; len(rest) > 0; {
+			n := min(size, len(rest))
+			_, _ = got.Write(rest[:n])
+			rest = rest[n:]
+		}
+		if got.usage != want {
+			t.Fatalf("%q by %d bytes: %+v, want %+v", body, size, got.usage, want)
+		}
+	})
+}

@@ -66,6 +66,9 @@ func (a *app) propose(f *config.File) {
 				return
 			}
 			if a.proposed(f, r, err) {
+				if a.readiness().Ready {
+					a.logger.Info("ready")
+				}
 				return
 			}
 			if sleep(ctx, wait) != nil {
