@@ -14,6 +14,7 @@ var errEventTooLarge = errors.New("event larger than the cap")
 type unit struct {
 	raw  []byte
 	data bool // an event with at least one data line
+	tail bool // the LF of the CR LF that ended the unit before, come late
 }
 
 // eventReader cuts an event stream into units without changing a byte. Lines
@@ -73,7 +74,9 @@ func (r *eventReader) next() (unit, bool) {
 			r.pos++
 			r.line = r.pos
 			if r.start == r.pos-1 { // what its CR ended has gone out already
-				return r.cut(), true
+				u := r.cut()
+				u.tail = true
+				return u, true
 			}
 		}
 	}

@@ -20,6 +20,7 @@ type streamer struct {
 	out       []byte // what goes down, where it is not a slice of the buffer
 	join      []byte // data of an event with several data lines
 	cut       []byte // the event last judged, without its usage
+	gone      bool   // the end of the event last judged did not go down as it was
 }
 
 // stream passes an event stream on, byte for byte and event by event. Only
@@ -95,6 +96,10 @@ const (
 
 // judge reads what matters in a unit and decides what the client sees of it.
 func (s *streamer) judge(u unit) verdict {
+	if u.tail && s.gone {
+		return nothing
+	}
+	s.gone = false
 	if !u.data {
 		return whole
 	}
@@ -116,8 +121,10 @@ func (s *streamer) judge(u unit) verdict {
 		return whole
 	}
 	if c.usageOnly() {
+		s.gone = true
 		return nothing
 	}
+	s.gone = lines > 1
 	s.cut = c.withoutUsage(s.cut[:0], u.raw, data, lines)
 	return part
 }

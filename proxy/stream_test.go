@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/fsm"
 	"sluice/limiter"
 )
 
@@ -23,14 +25,17 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-func TestStreams(t *testing.T) {
+// streamCase is one stream of an upstream and what the client gets of it.
+type streamCase struct {
+	name, body, sent, want string // want "" = sent; "…" at its end = an error event follows
+	usage                  limiter.Usage
+}
+
+func streamCases() []streamCase {
 	big := "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 12<<20) + "\"}}]}\n\n"
 	partial := limiter.Usage{Input: estimate(int64(len(`{"stream_options":{"include_usage":true},"model":"m","stream":true}`))), Output: 1}
 	eleven := limiter.Usage{Input: 11, Output: 5}
-	for _, c := range []struct {
-		name, body, sent, want string // want "" = sent; "…" at its end = an error event follows
-		usage                  limiter.Usage
-	}{
+	return []streamCase{
 		{"hidden usage", streamBody, delta + finish + lastUsage + done, deltaBare + finish + done, eleven},
 		{"asked usage passes untouched", askedBody, delta + finish + lastUsage + done, "", eleven},
 		{"running totals", askedBody, strings.Repeat("data: {\"choices\":[{}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":7}}\n\n", 3) + "data: {\"usage\":null}\n\n" + done, "", limiter.Usage{Input: 1, Output: 7}},
@@ -51,54 +56,71 @@ func TestStreams(t *testing.T) {
 		{"cut in an event", streamBody, delta + "data: {\"choi", deltaBare + "…", partial},
 		{"cut after usage", askedBody, lastUsage + delta, lastUsage + delta + "…", eleven},
 		{"zero usage is a figure", askedBody, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0}}\n\n" + done, "", limiter.Usage{}},
-	} {
+	}
+}
+
+// check compares an answer with the case.
+func (c *streamCase) check(t *testing.T, r *rig, a answer) {
+	t.Helper()
+	want, failed := strings.CutSuffix(c.want, "…")
+	if c.want == "" {
+		want = c.sent
+	}
+	got := a.body
+	if failed {
+		var event string
+		got, event, _ = strings.Cut(a.body, "data: {\"error\":")
+		if !strings.HasSuffix(event, "\n\n") || !strings.Contains(event, `"code":"502"`) {
+			t.Errorf("error event %q", event)
+		}
+	}
+	if got != want {
+		t.Errorf("got  %.300q\nwant %.300q", got, want)
+	}
+	if u := r.gate.spent(t, 0); u != c.usage {
+		t.Errorf("settled %+v, want %+v", u, c.usage)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	for _, c := range streamCases() {
 		t.Run(c.name, func(t *testing.T) {
-			for _, split := range []int{0, 1, 7} {
-				if split > 0 && len(c.sent) > 1<<20 {
-					continue
-				}
-				up := newRaw(t, func(conn net.Conn) {
-					say(conn, sseHead)
-					sayInPieces(conn, c.sent, split)
-				})
-				r := newRig(t, one(up.url), nil)
-				a := r.post("/v1/chat/completions", c.body)
-				want, failed := strings.CutSuffix(c.want, "…")
-				if c.want == "" {
-					want = c.sent
-				}
-				got := a.body
-				if failed {
-					var event string
-					got, event, _ = strings.Cut(a.body, "data: {\"error\":")
-					if !strings.HasSuffix(event, "\n\n") || !strings.Contains(event, `"code":"502"`) {
-						t.Errorf("error event %q", event)
-					}
-				}
-				if got != want {
-					t.Errorf("split %d:\ngot  %.300q\nwant %.300q", split, got, want)
-				}
-				if u := r.gate.spent(t, 0); u != c.usage {
-					t.Errorf("split %d: settled %+v, want %+v", split, u, c.usage)
-				}
-				if got := up.requests()[0].body; !strings.Contains(got, `"include_usage":true`) {
-					t.Errorf("usage was not asked for: %s", got)
-				}
+			up := newRaw(t, func(conn net.Conn) { say(conn, sseHead+c.sent) })
+			r := newRig(t, one(up.url), nil)
+			c.check(t, r, r.post("/v1/chat/completions", c.body))
+			if got := up.requests()[0].body; !strings.Contains(got, `"include_usage":true`) {
+				t.Errorf("usage was not asked for: %s", got)
 			}
 		})
 	}
 }
 
-func sayInPieces(c net.Conn, s string, size int) {
-	if size == 0 {
-		say(c, s)
-		return
+func TestStreamsInPiecesOfAnySize(t *testing.T) {
+	for _, c := range streamCases() {
+		if len(c.sent) > 1<<20 {
+			continue
+		}
+		for _, size := range []int{1, 2, 3, 7} {
+			t.Run(fmt.Sprintf("%s by %d", c.name, size), func(t *testing.T) {
+				r := newRig(t, one("http://127.0.0.1:1"), nil)
+				r.proxy.providers[fsm.ProviderCompatible] = scripted{c.sent, size}
+				r.proxy.table.Store(nil)
+				c.check(t, r, r.post("/v1/chat/completions", c.body))
+			})
+		}
 	}
-	for len(s) > 0 {
-		n := min(size, len(s))
-		say(c, s[:n])
-		s = s[n:]
-	}
+}
+
+// scripted is a provider that answers with a stream, size bytes at a read.
+type scripted struct {
+	stream string
+	size   int
+}
+
+func (s scripted) prepare(*target, func(string) (string, error)) error { return nil }
+
+func (s scripted) send(context.Context, *call) (*http.Response, error) {
+	return mockAnswer("text/event-stream", io.NopCloser(&sizedReader{strings.NewReader(s.stream), s.size})), nil
 }
 
 func TestStreamWithoutUsageSupport(t *testing.T) {
