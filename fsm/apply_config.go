@@ -24,7 +24,7 @@ func (t *txn) proposeConfig(c *configCommand) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.view.version > 0 && t.currentHash() == hash {
+	if t.view.version > 0 && (c.Initial || t.currentHash() == hash) {
 		return ConfigResult{Version: t.view.version, Status: StatusUnchanged}, nil
 	}
 	if slices.Contains(t.state.hashes, hash) {

@@ -115,21 +115,28 @@ type ConfigResult struct {
 // new version, content that was current earlier is stale and not applied.
 // source says where it comes from, for the history.
 func (c *Client) ProposeConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
-	return c.writeConfig(ctx, cmdProposeConfig, cfg, source)
+	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source})
+}
+
+// ProposeInitialConfig offers the content of a node whose own file says nothing
+// cluster-wide: it becomes version 1 of a cluster that has none, and otherwise
+// nothing changes.
+func (c *Client) ProposeInitialConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
+	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source, Initial: true})
 }
 
 // ApplyConfig makes the content the new version, whatever held before.
 func (c *Client) ApplyConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
-	return c.writeConfig(ctx, cmdApplyConfig, cfg, source)
+	return c.writeConfig(ctx, cmdApplyConfig, &configCommand{Config: cfg, Source: source})
 }
 
-func (c *Client) writeConfig(ctx context.Context, kind commandType, cfg Config, source string) (ConfigResult, error) {
-	cfg = cfg.Normalize()
-	if problems := cfg.Validate(); len(problems) > 0 {
+func (c *Client) writeConfig(ctx context.Context, kind commandType, body *configCommand) (ConfigResult, error) {
+	body.Config = body.Config.Normalize()
+	if problems := body.Config.Validate(); len(problems) > 0 {
 		return ConfigResult{}, &InvalidConfigError{Problems: problems}
 	}
 	var out ConfigResult
-	err := c.write(ctx, kind, configCommand{Config: cfg, Source: source}, WriteOptions{}, &out)
+	err := c.write(ctx, kind, body, WriteOptions{}, &out)
 	return out, err
 }
 

@@ -43,6 +43,8 @@ type regenerateCommand struct {
 type configCommand struct {
 	Config Config `json:"config"`
 	Source string `json:"source,omitempty"`
+	// Initial: of a proposal, only where there is no configuration yet.
+	Initial bool `json:"initial,omitempty"`
 }
 
 type rollbackCommand struct {

@@ -18,6 +18,22 @@ func propose(t testing.TB, c *Client, cfg Config) ConfigResult {
 	return out
 }
 
+func TestNodeWithoutClusterWideSettingsTakesWhatTheClusterHas(t *testing.T) {
+	r := newRig(t)
+	if got, err := r.ProposeInitialConfig(t.Context(), DefaultConfig(), "first node"); err != nil || got.Version != 1 {
+		t.Fatalf("an empty cluster: %+v, %v", got, err)
+	}
+	propose(t, r.Client, testConfig(mockModel("a", 1, 1)))
+	other := DefaultConfig()
+	other.Window = 2 * time.Minute
+	if got, err := r.ProposeInitialConfig(t.Context(), other, "another node"); err != nil || got != (ConfigResult{2, StatusUnchanged}) {
+		t.Errorf("a configured cluster: %+v, %v; want it unchanged", got, err)
+	}
+	if _, ok := r.s.View().Config().Resolve("a"); !ok {
+		t.Error("the cluster's model is gone")
+	}
+}
+
 func TestProposalIsNewUnchangedOrStale(t *testing.T) {
 	r := newRig(t)
 	a, b := testConfig(mockModel("a", 10, -1)), testConfig(mockModel("a", 60, -1))

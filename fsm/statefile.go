@@ -144,14 +144,15 @@ func (f *stateFile) recreate() error {
 	return f.openDB()
 }
 
-func (f *stateFile) openDB() error {
+// openDB opens the file for writing. The freelist is kept in the file, unlike
+// the log's: writes are rare, and an open that need not look for free pages
+// leaves the file's pages out of this process's memory.
+func (f *stateFile) openDB() error { return f.openWith(bolt.Options{NoSync: true}) } // Close syncs; until then nobody trusts the file
+
+func (f *stateFile) openWith(o bolt.Options) error {
+	o.Timeout, o.FreelistType = lockPatience, bolt.FreelistMapType
 	err := guarded(func() (err error) {
-		f.db, err = bolt.Open(f.path, 0o600, &bolt.Options{
-			Timeout:        lockPatience,
-			NoSync:         true, // Close syncs; until then nobody trusts the file
-			NoFreelistSync: true,
-			FreelistType:   bolt.FreelistMapType,
-		})
+		f.db, err = bolt.Open(f.path, 0o600, &o)
 		return err
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -163,7 +164,8 @@ func (f *stateFile) openDB() error {
 	return nil
 }
 
-// load checks the file against its mark and reads it.
+// load checks the file against its mark, reads it, and opens it for writing
+// anew: closing the reader gives back the pages that it has touched.
 func (f *stateFile) load(mark *cleanMark) (*content, error) {
 	size, crc, err := checksum(f.path)
 	if err != nil {
@@ -172,12 +174,16 @@ func (f *stateFile) load(mark *cleanMark) (*content, error) {
 	if size != mark.Size || crc != mark.CRC {
 		return nil, errors.New("its checksum is wrong")
 	}
-	if err := f.openDB(); err != nil {
+	if err := f.openWith(bolt.Options{ReadOnly: true}); err != nil {
 		return nil, err
 	}
 	b := &contentBuilder{}
 	b.content.position = mark.Position
 	if err := guarded(func() error { return f.db.View(func(tx *bolt.Tx) error { return readBuckets(tx, b) }) }); err != nil {
+		return nil, err
+	}
+	f.closeDB()
+	if err := f.openDB(); err != nil {
 		return nil, err
 	}
 	return b.finish()

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,11 @@ const (
 	maxSettles    = 1024
 	maxBatchBytes = 180 << 10
 )
+
+// settleLinger is how long a settlement that frees no slot waits for a
+// reservation to travel with: a client that asks again at once then costs one
+// commit, not two.
+const settleLinger = 2 * time.Millisecond
 
 // Bounds of the wait before a batch is sent again.
 const (
@@ -111,21 +117,55 @@ func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, e
 func (g *Gate) next() *Batch {
 	for {
 		g.mu.Lock()
-		b := g.take()
+		wait := g.due()
+		var b *Batch
+		if wait == 0 {
+			b = g.take()
+		}
 		closed := g.closed
 		g.mu.Unlock()
-		if len(b.Reserves)+len(b.Settles) > 0 {
+		switch {
+		case b != nil && len(b.Reserves)+len(b.Settles) > 0:
 			return b
-		}
-		if closed {
+		case closed:
 			return nil
 		}
-		select {
-		case <-g.wake:
-		case <-g.ctx.Done():
+		if !g.pause(wait) {
 			return nil
 		}
 	}
+}
+
+// forEver is how long an idle batcher waits.
+const forEver = time.Duration(math.MaxInt64)
+
+// due returns how long the batcher may still wait: 0 if there is something to
+// send now. g.mu is held.
+func (g *Gate) due() time.Duration {
+	switch {
+	case len(g.waiting) > 0 || g.closed || g.settling.urgent:
+		return 0
+	case len(g.settling.list) > 0:
+		return max(settleLinger-g.o.Now().Sub(g.settling.since), 0)
+	}
+	return forEver
+}
+
+// pause sleeps until there may be work or wait is over; false if the Gate gives up.
+func (g *Gate) pause(wait time.Duration) bool {
+	var over <-chan time.Time
+	if wait != forEver {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-g.wake:
+	case <-over:
+	case <-g.ctx.Done():
+		return false
+	}
+	return true
 }
 
 // take moves as much as one batch may hold from the queues. g.mu is held.

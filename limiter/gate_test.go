@@ -77,6 +77,14 @@ func (l *logOf) Register(ctx context.Context) (uint64, error) {
 
 func (l *logOf) setFail(f func(bool) error) { l.mu.Lock(); l.fail = f; l.mu.Unlock() }
 
+func (l *logOf) applied() int { l.mu.Lock(); defer l.mu.Unlock(); return l.batches }
+
+func (l *logOf) tokens(model string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ledger.Inspect(l.now(), l.policy, model).Used.Tokens
+}
+
 func (l *logOf) used(model string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,6 +261,39 @@ func TestGateWithoutQuorum(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestSettlementTravelsWithTheNextReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTable().model("m", Limits{Tokens: Of(1000)}, Reservation{})
+		p.keys["k"] = &SubjectPolicy{Limits: Limits{Parallel: Of(1)}}
+		l := newLog(p)
+		g := newGate(t, l, NoQuorumDeny)
+		for range 10 { // one client, request after request
+			r, err := g.Admit(t.Context(), Ticket{Model: "m"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Settle(Usage{Input: 1})
+		}
+		if n := l.applied(); n != 10 {
+			t.Errorf("%d batches for ten requests in a row", n)
+		}
+		time.Sleep(settleLinger + 2*l.commit)
+		if got, n := l.tokens("m"), l.applied(); got != 10 || n != 11 {
+			t.Errorf("%d tokens in %d batches after the linger, want all 10 in one more", got, n)
+		}
+		r, err := g.Admit(t.Context(), Ticket{Model: "m", Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Settle(Usage{})
+		time.Sleep(l.commit + 1)
+		if n := l.slots(); n != 0 {
+			t.Error("a slot waits for a reservation that may not come")
+		}
+		closeGate(t, g)
+	})
 }
 
 func TestAbandonedAdmissionIsSettledWhenTheLogGrantsIt(t *testing.T) {

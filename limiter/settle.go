@@ -1,5 +1,7 @@
 package limiter
 
+import "time"
+
 // settleOf repeats what a decision counted, for the Ledger to find it again.
 func settleOf(t *Ticket, d *Decision, u Usage) Settle {
 	s := Settle{Ticket: *t, Pool: d.Pool, Slots: d.Slots, Count: 1, Usage: u}
@@ -20,13 +22,19 @@ type settleKey struct {
 // settleSet collects settlements until a batch takes them. Those alike are
 // merged, so that a node without a quorum keeps few of them.
 type settleSet struct {
-	index map[settleKey]int // into list
-	list  []Settle
+	index  map[settleKey]int // into list
+	list   []Settle
+	since  time.Time // of the oldest
+	urgent bool      // some of them free slots, which others may be waiting for
 }
 
 func newSettleSet() *settleSet { return &settleSet{index: map[settleKey]int{}} }
 
-func (ss *settleSet) add(s Settle) {
+func (ss *settleSet) add(s Settle, now time.Time) {
+	if len(ss.list) == 0 {
+		ss.since = now
+	}
+	ss.urgent = ss.urgent || s.Slots != 0
 	k := settleKey{s.Ticket, s.Starts, s.Pool, s.Slots}
 	if i, ok := ss.index[k]; ok {
 		m := &ss.list[i]
@@ -50,10 +58,10 @@ func (ss *settleSet) take(n, size int) (out []Settle, used int) {
 		used += s.Ticket.size() + len(s.Pool) + 10*NumScopes
 		out = append(out, *s)
 	}
-	rest := ss.list[len(out):]
+	rest, since := ss.list[len(out):], ss.since
 	*ss = *newSettleSet()
 	for _, s := range rest {
-		ss.add(s)
+		ss.add(s, since)
 	}
 	return out, used
 }
@@ -64,7 +72,7 @@ func (g *Gate) settle(s Settle) {
 		return
 	}
 	g.mu.Lock()
-	g.settling.add(s)
+	g.settling.add(s, g.o.Now())
 	g.mu.Unlock()
 	g.poke()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -58,15 +59,20 @@ func (a *app) propose(f *config.File) {
 	if source == "" {
 		source = "defaults of " + a.node.ID()
 	}
+	offer := a.client.ProposeInitialConfig
+	if f.ClusterWide {
+		offer = a.client.ProposeConfig
+	}
 	a.proposer.run(func(ctx context.Context) {
 		wait := firstRetry
 		for {
-			r, err := a.client.ProposeConfig(ctx, f.Cluster, source)
+			r, err := offer(ctx, f.Cluster, source)
 			if ctx.Err() != nil {
 				return
 			}
 			if a.proposed(f, r, err) {
 				if a.readiness().Ready {
+					debug.FreeOSMemory() // loading many keys left as much garbage behind
 					a.logger.Info("ready")
 				}
 				return

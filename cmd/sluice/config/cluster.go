@@ -27,6 +27,17 @@ func (r *reader) readCluster(root *table) fsm.Config {
 	return c
 }
 
+// saysClusterWide reports whether a document has a table of the cluster-wide half.
+func saysClusterWide(vals map[string]any) bool {
+	for _, name := range []string{"models", "aliases", "priority_reservation", "priority_reservation_settings", "limits", "upstream"} {
+		if _, ok := vals[name]; ok {
+			return true
+		}
+	}
+	_, ok := asTable(vals["gateway"])["window"]
+	return ok
+}
+
 func asTable(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m

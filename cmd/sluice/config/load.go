@@ -33,6 +33,9 @@ type File struct {
 	Node     Settings
 	Cluster  fsm.Config
 	Warnings []string
+	// ClusterWide: the file says something cluster-wide. A node whose file does
+	// not takes what the cluster has.
+	ClusterWide bool
 
 	lines lines
 }
@@ -91,6 +94,7 @@ func Parse(name string, data []byte, o Options) (*File, Problems) {
 	root := newTable(r, "", vals)
 	r.readNode(root, &f.Node)
 	f.Cluster = r.readCluster(root)
+	f.ClusterWide = saysClusterWide(vals)
 	root.close()
 	r.validate(f)
 	return f, r.problems.sort()
