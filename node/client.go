@@ -89,9 +89,18 @@ func (c *client) call(ctx context.Context, addr string, r request) (response, er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.stop, cancel)()
+	pool := c.control
+	switch r.path {
+	case pathApply, pathReadIndex, pathAsk:
+		pool = c.data
+	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	fail := func(err error) (response, error) {
+		if sent.Load() && ctx.Err() == nil {
+			// The peer broke off: its other pooled connections are as dead.
+			pool.CloseIdleConnections()
+		}
 		return response{}, &callError{addr: addr, sent: sent.Load(), err: err}
 	}
 
@@ -112,11 +121,6 @@ func (c *client) call(ctx context.Context, addr string, r request) (response, er
 	}
 	if r.idempotent {
 		req.Header["Idempotency-Key"] = nil // known to net/http, never sent
-	}
-	pool := c.control
-	switch r.path {
-	case pathApply, pathReadIndex, pathAsk:
-		pool = c.data
 	}
 	resp, err := pool.Do(req)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 func raftAddr(n *testNode) raft.ServerAddress { return raft.ServerAddress(n.Addr()) }
 
 func TestCommandSizeLimit(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	for _, n := range nodes {
 		if _, _, err := tryApply(n, strings.Repeat("x", MaxCommand+1), time.Second); !errors.Is(err, ErrTooLarge) {
@@ -34,6 +35,7 @@ func TestCommandSizeLimit(t *testing.T) {
 }
 
 func TestForwardedCallsAreNotForwardedAgain(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	rest := others(nodes, leader)
@@ -51,6 +53,7 @@ func TestForwardedCallsAreNotForwardedAgain(t *testing.T) {
 }
 
 func TestApplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	n := openNode(t, nil)
 	n.fsm.slow = func(cmd string) {
@@ -77,6 +80,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 }
 
 func TestForwardCarriesTheDeadline(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	follower := others(nodes, leader)[0]
@@ -110,7 +114,8 @@ func TestForwardCarriesTheDeadline(t *testing.T) {
 }
 
 func TestConcurrentWritesFromEveryNodeAreAppliedOnceAndInStampOrder(t *testing.T) {
-	nodes := openCluster(t, 3)
+	t.Parallel()
+	nodes := openCluster(t, 3, func(o *Options) { o.RaftMultiplier = 5 })
 	leader := waitLeader(t, nodes...)
 	var stamps atomic.Int64
 	leader.Node.opts.Prepare = func(cmd []byte) []byte { return fmt.Appendf(nil, "%06d %s", stamps.Add(1), cmd) }
@@ -131,6 +136,7 @@ func TestConcurrentWritesFromEveryNodeAreAppliedOnceAndInStampOrder(t *testing.T
 }
 
 func TestLeaderStopsDuringAForward(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	follower := others(nodes, leader)[0]
@@ -154,10 +160,11 @@ func TestLeaderStopsDuringAForward(t *testing.T) {
 	if err := <-result; !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("forward to a leader that died: %v", err)
 	}
-	apply(t, follower, "after") // the dead pooled connections do not matter
+	insist(t, follower, "after") // the dead pooled connections do not matter
 }
 
 func TestReadIndexShowsAcknowledgedWritesAndSharesRounds(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -209,6 +216,7 @@ func TestRoundsAreSharedOnlyByCallersThatCameBeforeTheyStart(t *testing.T) {
 }
 
 func TestRemoteErrorsMatchTheirSentinels(t *testing.T) {
+	t.Parallel()
 	for _, c := range codes {
 		e, status := encodeError(fmt.Errorf("wrapped: %w", c.err))
 		if !errors.Is(&e, c.err) || status != c.status {
@@ -221,6 +229,7 @@ func TestRemoteErrorsMatchTheirSentinels(t *testing.T) {
 }
 
 func TestStrangersOnThePortAreDropped(t *testing.T) {
+	t.Parallel()
 	n := openNode(t, nil)
 	waitLeader(t, n)
 	for range 20 {

@@ -5,9 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"log/slog"
+	"net"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +21,18 @@ import (
 
 	"github.com/hashicorp/raft"
 )
+
+// TestMain lets more tests run side by side than there are processors: they
+// mostly wait for elections.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("5"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // listFSM is a state machine that keeps every command it was given.
 type listFSM struct {
@@ -119,8 +136,10 @@ func testOptions(t *testing.T, change func(*Options)) (Options, *listFSM, *logBu
 	t.Helper()
 	fsm, logs := &listFSM{}, &logBuffer{}
 	o := Options{
-		Listen: "127.0.0.1:0", Secret: "a secret of some length", FSM: fsm, AppliedIndex: fsm.appliedIndex,
-		Version: "test", Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Listen: net.JoinHostPort(testHost(t), "0"), Secret: "a secret of some length", FSM: fsm, AppliedIndex: fsm.appliedIndex,
+		// Slow machines must not lose leaders that a test has not stopped.
+		RaftMultiplier: 2.5,
+		Version:        "test", Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&o)
@@ -150,7 +169,8 @@ func (n *testNode) close(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := n.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown of %s: %v", n.ID(), err)
+		stacks := make([]byte, 1<<20)
+		t.Errorf("shutdown of %s: %v\n%s", n.ID(), err, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 
@@ -174,26 +194,49 @@ func (n *testNode) crash(t *testing.T) {
 	n.close(t)
 }
 
+// testHost returns a loopback address of the test's own, where the system has
+// more than one: ports that tests give back cannot be taken by other
+// connections there.
+func testHost(t *testing.T) string {
+	t.Helper()
+	h := fnv.New32a()
+	fmt.Fprint(h, t.Name(), os.Getpid())
+	sum := h.Sum32()
+	host := fmt.Sprintf("127.%d.%d.%d", 1+sum%250, sum>>8%250, 1+sum>>16%250)
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = ln.Close()
+	return host
+}
+
 // freeAddrs returns n addresses that nobody listens on.
 func freeAddrs(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
-		o := openListener(t)
-		out = append(out, o.Addr().String())
-		defer o.Close()
+		ln, err := net.Listen("tcp", net.JoinHostPort(testHost(t), "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, ln.Addr().String())
+		defer ln.Close()
 	}
 	return out
 }
 
 // openCluster starts size voters with files and waits for a leader.
-func openCluster(t *testing.T, size int) []*testNode {
+func openCluster(t *testing.T, size int, changes ...func(*Options)) []*testNode {
 	t.Helper()
 	addrs := freeAddrs(t, size)
 	nodes := make([]*testNode, size)
 	for i := range nodes {
 		nodes[i] = openNode(t, func(o *Options) {
 			o.ID, o.DataDir, o.Listen, o.Join, o.BootstrapExpect = fmt.Sprintf("n%d", i+1), t.TempDir(), addrs[i], addrs, size
+			for _, change := range changes {
+				change(o)
+			}
 		})
 	}
 	waitLeader(t, nodes...)
@@ -268,6 +311,19 @@ func tryApply(n *testNode, cmd string, limit time.Duration) (string, uint64, err
 	defer cancel()
 	answer, index, err := n.Apply(ctx, []byte(cmd))
 	return string(answer), index, err
+}
+
+// insist applies cmd as a client does whose commands may be repeated: a command
+// that was on its way to a leader as it died has an unknown outcome.
+func insist(t *testing.T, n *testNode, cmd string) {
+	t.Helper()
+	_, _, err := tryApply(n, cmd, 10*time.Second)
+	for errors.Is(err, ErrOutcomeUnknown) {
+		_, _, err = tryApply(n, cmd, 10*time.Second)
+	}
+	if err != nil {
+		t.Fatalf("apply %q on %s: %v", cmd, n.ID(), err)
+	}
 }
 
 func waitApplied(t *testing.T, cmd string, nodes ...*testNode) {

@@ -13,6 +13,7 @@ type netDialer struct{ net.Dialer }
 func (d *netDialer) dial(addr string) (net.Conn, error) { return d.Dial("tcp", addr) }
 
 func TestRemovedNodeStopsAndSaysWhy(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -62,6 +63,7 @@ func waitStopped(t *testing.T, n *testNode) {
 }
 
 func TestTransfer(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	replica := openNode(t, func(o *Options) {
 		o.ID, o.Join, o.NonVoter = "r1", []string{nodes[0].Addr()}, true
@@ -92,8 +94,11 @@ func TestTransfer(t *testing.T) {
 }
 
 func TestMembersShowsWhoAnswers(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
+	apply(t, leader, "a")
+	waitApplied(t, "a", nodes...)
 	down := others(nodes, leader)[0]
 	down.close(t)
 	start := time.Now()
@@ -111,6 +116,7 @@ func TestMembersShowsWhoAnswers(t *testing.T) {
 }
 
 func TestAMemberThatWasAwayCatchesUpAtOnce(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	away := others(nodes, leader)[0]
@@ -128,6 +134,7 @@ func TestAMemberThatWasAwayCatchesUpAtOnce(t *testing.T) {
 }
 
 func TestShutdownIsBoundedAndFinal(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	start := time.Now()

@@ -181,8 +181,9 @@ func (m *mux) stopAccepting() error {
 	return err
 }
 
-// cut closes every connection and both queues.
+// cut closes the listener, every connection and both queues.
 func (m *mux) cut() {
+	_ = m.stopAccepting() // reported by whoever called it before
 	m.mu.Lock()
 	m.closed = true
 	conns := m.conns

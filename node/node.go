@@ -214,7 +214,7 @@ func (n *Node) startRaft(cluster string, servers []server) error {
 			Logger:                  newRaftLogger(n.logger),
 			MsgpackUseNewTimeFormat: true,
 		}),
-		book: n.book, stop: n.raftStop, down: map[raft.ServerID]chan struct{}{},
+		book: n.book, stop: n.raftStop, limit: 2 * n.opts.scale(transportTimeout), down: map[raft.ServerID]chan struct{}{},
 	}
 	conf := n.opts.raftConfig(n.id, n.opts.FSMIndex >= n.stores.snapshot, n.logger)
 	if len(servers) > 0 {

@@ -79,8 +79,6 @@ func TestOpenRefusesWithTheNameOfTheSetting(t *testing.T) {
 }
 
 func TestHostNamesStayHostNames(t *testing.T) {
-	ln := openListener(t)
-	defer ln.Close()
 	addr := func(s string) net.Addr { return namedAddr(s) }
 	for listen, want := range map[string]string{"localhost:0": "localhost:77", "localhost:5": "localhost:5"} {
 		got, err := Options{Listen: listen}.advertise(context.Background(), addr("127.0.0.1:77"))

@@ -59,6 +59,7 @@ func readAll(dir string) error {
 }
 
 func TestDamagedFilesAreRefusedWithoutAPanic(t *testing.T) {
+	t.Parallel()
 	dir, good := filledStore(t)
 	path := filepath.Join(dir, raftDir, raftFile)
 	if err := readAll(dir); err != nil {
@@ -101,10 +102,11 @@ func TestDamagedFilesAreRefusedWithoutAPanic(t *testing.T) {
 }
 
 func TestNoFlippedBitIsTakenForGood(t *testing.T) {
+	t.Parallel()
 	dir, good := filledStore(t)
 	path := filepath.Join(dir, raftDir, raftFile)
 	detected, harmless := 0, 0
-	for i := 0; i < len(good); i += 997 {
+	for i := 0; i < len(good); i += 1999 {
 		b := slices.Clone(good)
 		b[i] ^= 1 << (i % 8)
 		if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -139,6 +141,7 @@ func FuzzCheckBolt(f *testing.F) {
 }
 
 func TestInterruptedFirstStartIsRepeated(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, raftDir), 0o700); err != nil {
 		t.Fatal(err)
@@ -151,6 +154,7 @@ func TestInterruptedFirstStartIsRepeated(t *testing.T) {
 }
 
 func TestUnreadableDirectoryIsNotCalledDamaged(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -162,6 +166,7 @@ func TestUnreadableDirectoryIsNotCalledDamaged(t *testing.T) {
 }
 
 func TestMissingClusterIDIsDamage(t *testing.T) {
+	t.Parallel()
 	n := openNode(t, func(o *Options) { o.DataDir = t.TempDir() })
 	apply(t, n, "a")
 	n.close(t)
@@ -190,6 +195,7 @@ func (s *brokenStore) StoreLogs(logs []*raft.Log) error {
 func (s *brokenStore) GetLog(uint64, *raft.Log) error { panic("page 7 is odd") }
 
 func TestAStoreThatPanicsReturnsAnError(t *testing.T) {
+	t.Parallel()
 	s := &checkedStore{inner: &brokenStore{bothStores: raft.NewInmemStore()}, path: "p"}
 	if err := s.GetLog(1, &raft.Log{}); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
@@ -197,6 +203,7 @@ func TestAStoreThatPanicsReturnsAnError(t *testing.T) {
 }
 
 func TestAFullDiskStopsTheNodeAndSaysSo(t *testing.T) {
+	t.Parallel()
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	apply(t, leader, "before")
@@ -229,6 +236,7 @@ func (*failingWrites) StoreLogs([]*raft.Log) error {
 }
 
 func TestAnEntryThatTheStateMachineRefusesStopsTheNode(t *testing.T) {
+	t.Parallel()
 	n := openNode(t, func(o *Options) { o.DataDir = t.TempDir() })
 	apply(t, n, "a")
 	if _, _, err := tryApply(n, "poison", 5*time.Second); !errors.Is(err, ErrOutcomeUnknown) {
@@ -244,6 +252,7 @@ func TestAnEntryThatTheStateMachineRefusesStopsTheNode(t *testing.T) {
 }
 
 func TestRestartRestoresTheSnapshotUnlessTheStateMachineHoldsIt(t *testing.T) {
+	t.Parallel()
 	n := openNode(t, func(o *Options) { o.DataDir = t.TempDir() })
 	for i := range 10 {
 		apply(t, n, fmt.Sprint(i))

@@ -154,8 +154,9 @@ const maxOutage = time.Minute
 // seconds, and a restarted member would stay behind for as long.
 type transport struct {
 	*raft.NetworkTransport
-	book *addressBook
-	stop <-chan struct{}
+	book  *addressBook
+	stop  <-chan struct{}
+	limit time.Duration // of one exchange with a peer
 
 	mu   sync.Mutex
 	down map[raft.ServerID]chan struct{} // closed when the peer answers again
@@ -165,6 +166,8 @@ var (
 	_ raft.Transport   = (*transport)(nil)
 	_ raft.WithPreVote = (*transport)(nil)
 	_ raft.WithClose   = (*transport)(nil)
+
+	_ raft.AppendPipeline = (*pipeline)(nil)
 )
 
 // AppendEntries implements raft.Transport.
@@ -186,6 +189,47 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		}
 	}
 	return err
+}
+
+// AppendEntriesPipeline implements raft.Transport.
+func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{AppendPipeline: inner, limit: t.limit, closed: make(chan struct{})}
+	go func() {
+		select {
+		case <-t.stop:
+			_ = inner.Close()
+		case <-p.closed:
+		}
+	}()
+	return p, nil
+}
+
+// pipeline breaks a deadlock of Raft's own: when leadership or Raft ends while
+// requests are in flight, the reader of the answers leaves, the connection
+// waits to deliver one, and the sender waits to hand over the next, for ever.
+// Raft's shutdown then never ends. Closing the pipeline frees all three.
+type pipeline struct {
+	raft.AppendPipeline
+	limit  time.Duration // longer than any answer may take
+	once   sync.Once
+	closed chan struct{}
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	stuck := time.AfterFunc(p.limit, func() { _ = p.AppendPipeline.Close() })
+	defer stuck.Stop()
+	return p.AppendPipeline.AppendEntries(args, resp)
+}
+
+// Close implements raft.AppendPipeline.
+func (p *pipeline) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.AppendPipeline.Close()
 }
 
 func (t *transport) waiting(id raft.ServerID) <-chan struct{} {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// target is where requests go.
+type target struct {
+	name string
+	addr string // host:port
+	key  string // bearer token, "" for none
+}
+
+const chatPath = "/v1/chat/completions"
+
+// request is the bytes of one chat request, the same for every participant but
+// for the credential.
+func (t target) request(model string) []byte {
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Hello world!"}]}`, model)
+	auth := ""
+	if t.key != "" {
+		auth = "Authorization: Bearer " + t.key + "\r\n"
+	}
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		chatPath, t.addr, auth, len(body), body)
+}
+
+// measured is what one slice of load gave.
+type measured struct {
+	perSecond float64
+	p50       time.Duration
+}
+
+// closedLoop keeps conns connections busy for d: each sends its next request
+// when the last was answered. A raw connection instead of an http.Client keeps
+// the load generator's own cost, which all participants share, small.
+func closedLoop(ctx context.Context, t target, model string, conns int, d time.Duration) (measured, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	payload := t.request(model)
+	var (
+		mu   sync.Mutex
+		all  []time.Duration
+		errs []error
+		wg   sync.WaitGroup
+	)
+	began := time.Now()
+	for range conns {
+		wg.Go(func() {
+			took, err := loop(ctx, t.addr, payload)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+			if err != nil {
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(began)
+	if len(errs) > 0 {
+		return measured{}, fmt.Errorf("load on %s: %w", t.name, errs[0])
+	}
+	if len(all) == 0 {
+		return measured{}, fmt.Errorf("load on %s: no request was answered in %s", t.name, d)
+	}
+	slices.Sort(all)
+	return measured{perSecond: float64(len(all)) / elapsed.Seconds(), p50: all[len(all)/2]}, nil
+}
+
+// loop is one connection's part; it returns the time of every request.
+func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	answers := bufio.NewReader(c)
+	var took []time.Duration
+	for ctx.Err() == nil {
+		began := time.Now()
+		if _, err := c.Write(payload); err != nil {
+			return nil, fmt.Errorf("send: %w", err)
+		}
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, fmt.Errorf("read the body: %w", err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
+		}
+		took = append(took, time.Since(began))
+	}
+	return took, nil
+}
+
+// compare measures the targets in turn, round after round, so that what the
+// machine does meanwhile hits all of them, and returns each one's medians.
+func compare(ctx context.Context, o options, targets []target, model string, conns int) ([]measured, error) {
+	speeds := make([][]float64, len(targets))
+	delays := make([][]time.Duration, len(targets))
+	for round := range o.rounds + 1 {
+		for i, t := range targets {
+			m, err := closedLoop(ctx, t, model, conns, o.slice)
+			if err != nil {
+				return nil, err
+			}
+			if round == 0 {
+				continue // warms connections and caches up
+			}
+			speeds[i] = append(speeds[i], m.perSecond)
+			delays[i] = append(delays[i], m.p50)
+		}
+	}
+	medians := make([]measured, len(targets))
+	for i := range targets {
+		medians[i] = measured{perSecond: median(speeds[i]), p50: median(delays[i])}
+	}
+	return medians, nil
+}

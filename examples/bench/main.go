@@ -1,0 +1,78 @@
+// Command bench measures what sluice promises about speed, in one run and side
+// by side with what it is compared to: on a shared machine a bare time proves
+// nothing, a ratio does. Every line is a figure, its target and whether it was
+// met:
+//
+//	make bench
+//	go run ./examples/bench -only gateway,ledger
+//
+// It owns the measurements and knows the packages only as far as it drives
+// them in-process where a process in between would be what is measured.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	rounds int           // of every interleaved comparison; the median counts
+	slice  time.Duration // one measurement of one participant
+	keys   int
+}
+
+// benches in the order in which they run.
+var benches = []struct {
+	name string
+	run  func(context.Context, options, *report) error
+}{
+	{"ledger", benchLedger},
+	{"gateway", benchGateway},
+	{"cluster", benchCluster},
+	{"keys", benchKeys},
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == bareProxyRole {
+		if err := serveBareProxy(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bare proxy:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	o := options{}
+	flag.IntVar(&o.rounds, "rounds", 5, "interleaved rounds of each comparison")
+	flag.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one measurement")
+	flag.IntVar(&o.keys, "keys", 100_000, "virtual keys of the bench keys")
+	only := flag.String("only", "", "comma-separated `names`: ledger, gateway, cluster, keys")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o, *only)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, only string) error {
+	r := &report{out: os.Stdout}
+	for _, b := range benches {
+		if only != "" && !slices.Contains(strings.Split(only, ","), b.name) {
+			continue
+		}
+		if err := b.run(ctx, o, r); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	r.close()
+	return nil
+}
