@@ -120,17 +120,34 @@ func TestSameIDAtANewAddressIsUpdatedInPlace(t *testing.T) {
 	nodes := openCluster(t, 3)
 	leader := waitLeader(t, nodes...)
 	moved := others(nodes, leader)[0]
-	moved.close(t)
-	apply(t, leader, "meanwhile")
-	back := moved.again(t, func(o *Options) { o.Listen = net.JoinHostPort(testHost(t), "0") })
-	if back.Addr() == moved.Addr() {
-		t.Fatal("address did not change")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // replication never rests
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _, _ = tryApply(leader, "load", 5*time.Second)
+			}
+		}
+	}()
+	for range 3 {
+		moved.close(t)
+		back := moved.again(t, func(o *Options) { o.Listen = net.JoinHostPort(testHost(t), "0") })
+		if back.Addr() == moved.Addr() {
+			t.Fatal("address did not change")
+		}
+		eventually(t, 10*time.Second, "the new address in the configuration", func() bool {
+			s, ok := leader.member(back.ID())
+			return ok && string(s.Address) == back.Addr() && s.Suffrage == raft.Voter
+		})
+		moved = back
 	}
-	waitApplied(t, "meanwhile", back)
-	eventually(t, 5*time.Second, "the new address in the configuration", func() bool {
-		s, ok := leader.member(back.ID())
-		return ok && string(s.Address) == back.Addr() && s.Suffrage == raft.Voter
-	})
+	close(stop)
+	<-stopped
+	apply(t, leader, "last")
+	waitApplied(t, "last", moved)
 }
 
 func TestAllNodesAtNewAddressesFindEachOtherByTheirJoinLists(t *testing.T) {

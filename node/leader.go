@@ -177,8 +177,36 @@ func (n *Node) relocate(ctx context.Context, r *raft.Raft, c card) error {
 		return nil
 	}
 	n.logger.Info("member moved", "member", c.ID, "from", string(s.Address), "to", c.Address)
-	// For a voter this changes the address only.
-	return n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(c.Address), 0, changeTimeout) })
+	// After a barrier Raft takes the change at once, so the hold stays short.
+	if err := n.await(ctx, func() error { return r.Barrier(changeTimeout).Error() }); err != nil {
+		return fmt.Errorf("%w: preparing to move %s: %w", errRefused, c.ID, err)
+	}
+	done := make(chan error, 1)
+	err := n.trans.hold(ctx, s.ID, func(short context.Context) error {
+		go func() {
+			// For a voter this changes the address only.
+			done <- n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(c.Address), 0, changeTimeout) })
+		}()
+		return n.appended(short, r, c)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: moving %s: %w", errRefused, c.ID, err)
+	}
+	return <-done
+}
+
+// appended waits until Raft works with c's address. The change may need the
+// held member to commit it, so it is not waited for that.
+func (n *Node) appended(ctx context.Context, r *raft.Raft, c card) error {
+	for {
+		if s, ok := n.member(c.ID); !ok || string(s.Address) == c.Address {
+			// Raft's loop answers this only after it has finished the change.
+			return n.await(ctx, func() error { return r.VerifyLeader().Error() })
+		}
+		if err := pause(ctx, time.Millisecond, nil); err != nil {
+			return err
+		}
+	}
 }
 
 // enrol adds a node without state as a non-voter. If its id has a vote, the node

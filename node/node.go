@@ -33,6 +33,7 @@ type Node struct {
 
 	starting sync.Mutex // held while Raft is being started
 	raft     atomic.Pointer[raft.Raft]
+	trans    *transport    // set before raft
 	raftStop chan struct{} // closed right before Raft is shut down
 	cluster  atomic.Pointer[string]
 	formed   chan struct{}
@@ -214,7 +215,7 @@ func (n *Node) startRaft(cluster string, servers []server) error {
 			Logger:                  newRaftLogger(n.logger),
 			MsgpackUseNewTimeFormat: true,
 		}),
-		book: n.book, stop: n.raftStop, limit: 2 * n.opts.scale(transportTimeout), down: map[raft.ServerID]chan struct{}{},
+		book: n.book, stop: n.raftStop, limit: 2 * n.opts.scale(transportTimeout), peers: map[raft.ServerID]*peerState{},
 	}
 	conf := n.opts.raftConfig(n.id, n.opts.FSMIndex >= n.stores.snapshot, n.logger)
 	if len(servers) > 0 {
@@ -237,6 +238,7 @@ func (n *Node) startRaft(cluster string, servers []server) error {
 		return errors.Join(fmt.Errorf("starting raft: %w", diskError(err)), n.Err(), trans.Close())
 	}
 	n.cluster.Store(&cluster)
+	n.trans = trans
 	n.raft.Store(r)
 	if n.stop.Err() != nil { // its store failed meanwhile
 		n.haltRaft()

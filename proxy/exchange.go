@@ -37,6 +37,7 @@ type exchange struct {
 	usage    usage
 	output   int64 // estimate of what was relayed, used if the upstream gives no usage
 	billable bool  // without usage, an estimate is due
+	settled  bool
 	outcome  string
 	limited  string // x-sluice-limited-by
 	failure  bool   // the upstream's
@@ -268,7 +269,7 @@ func (x *exchange) finish() {
 	model, priority := x.labels()
 	spent, estimated := x.cost()
 	if x.receipt != nil {
-		x.receipt.Settle(spent)
+		x.settle()
 		m := x.p.metrics
 		m.count(model, priority, "input", estimated, spent.Input)
 		m.count(model, priority, "output", estimated, spent.Output)
@@ -276,6 +277,18 @@ func (x *exchange) finish() {
 	}
 	x.p.metrics.requests.WithLabelValues(model, priority, strconv.Itoa(x.status)).Inc()
 	x.log(spent, estimated)
+}
+
+// settle tells the limiter what the request consumed; only the first call acts.
+// It comes before the client can have the last byte of its answer: a client
+// that asks again at once is then measured against what it has just used.
+func (x *exchange) settle() {
+	if x.receipt == nil || x.settled {
+		return
+	}
+	x.settled = true
+	spent, _ := x.cost()
+	x.receipt.Settle(spent)
 }
 
 // cost is what the request consumed, as far as anybody said.

@@ -165,6 +165,9 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 		if x.endpoint != embeddings {
 			x.output = estimate(total)
 		}
+		if readErr == io.EOF || total == length {
+			x.settle()
+		}
 		if err := x.send(held); err != nil {
 			x.left(err)
 			return nil

@@ -137,6 +137,9 @@ func (s *streamer) write(b []byte) error {
 	if !s.committed {
 		s.commit()
 	}
+	if s.done {
+		s.x.settle()
+	}
 	return s.x.send(b)
 }
 

@@ -289,7 +289,8 @@ func TestRequestsAreBrokenOffWhenTheDrainTimeIsOver(t *testing.T) {
 
 func TestASecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := serveTest(t, "--data-dir", t.TempDir(), "--config", configFile(t, "2s", "mock_latency = \"1h\""))
+	// In memory: the node that was cut off goes on stopping after the test.
+	p := serveTest(t, "--dev", "--config", configFile(t, "2s", "mock_latency = \"1h\""))
 	key := p.newKey()
 	go p.chat(key)
 	p.poll("a request in flight", func() bool {

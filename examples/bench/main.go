@@ -35,6 +35,7 @@ var benches = []struct {
 	run  func(context.Context, options, *report) error
 }{
 	{"ledger", benchLedger},
+	{"log", benchLog},
 	{"gateway", benchGateway},
 	{"cluster", benchCluster},
 	{"keys", benchKeys},
@@ -52,7 +53,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "interleaved rounds of each comparison")
 	flag.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one measurement")
 	flag.IntVar(&o.keys, "keys", 100_000, "virtual keys of the bench keys")
-	only := flag.String("only", "", "comma-separated `names`: ledger, gateway, cluster, keys")
+	only := flag.String("only", "", "comma-separated `names`: ledger, log, gateway, cluster, keys")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o, *only)
