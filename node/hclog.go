@@ -24,12 +24,14 @@ func newRaftLogger(out *slog.Logger) *raftLogger {
 	return &raftLogger{out: out, name: "raft"}
 }
 
-// slogLevel maps hclog's levels; trace lies below slog's debug.
+// slogLevel maps hclog's levels; trace lies below slog's debug. Raft tells each
+// step of an election as info; what an operator wants to know of it, who leads,
+// the node says itself.
 func slogLevel(l hclog.Level) slog.Level {
 	switch l {
 	case hclog.Trace:
 		return slog.LevelDebug - 4
-	case hclog.Debug:
+	case hclog.Debug, hclog.Info:
 		return slog.LevelDebug
 	case hclog.Warn:
 		return slog.LevelWarn

@@ -181,7 +181,8 @@ func (m *mux) stopAccepting() error {
 	return err
 }
 
-// cut closes the listener, every connection and both queues.
+// cut closes the listener, every connection and the queue of calls. The queue
+// of Raft is its transport's to close: closed under it, it logs an error.
 func (m *mux) cut() {
 	_ = m.stopAccepting() // reported by whoever called it before
 	m.mu.Lock()
@@ -192,7 +193,6 @@ func (m *mux) cut() {
 	for c := range conns {
 		_ = c.raw.Close()
 	}
-	_ = m.raft.Close()
 	_ = m.forward.Close()
 	m.wg.Wait()
 }
