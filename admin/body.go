@@ -56,6 +56,9 @@ func parseObject(b []byte) (fields, error) {
 		if _, twice := f[name]; twice {
 			return nil, badRequest(clip(name), "%s is given twice.", clip(name))
 		}
+		if err := checkNesting(clip(name), raw); err != nil {
+			return nil, err
+		}
 		f[name] = raw
 	}
 	if _, err := dec.Token(); err != nil {

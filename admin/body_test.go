@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"sluice/fsm"
@@ -66,6 +67,25 @@ func FuzzMembers(f *testing.F) {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
 	})
+}
+
+func TestWhatLiesInABodyIsCheckedAtEveryDepth(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	for body, want := range map[string]string{
+		`{"metadata":{"priority":"dev","priority":"prod"}}`:                      "metadata holds priority twice.",
+		`{"config":{"models":[{"name":"a","rpm":1,"rp\u006d":2}]}}`:              "config holds rpm twice.",
+		`{"metadata":{"a":[{"b":1},{"b":2}],"c":{"a":{"b":1}},"d":1}}`:           "",
+		`{"metadata":{"A":1,"a":2}}`:                                             "",
+		`{"metadata":` + deep(maxNesting) + `}`:                                  "",
+		`{"metadata":` + deep(maxNesting+1) + `}`:                                "metadata is nested deeper than 100 levels.",
+		`{"tags":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `}`: "tags is nested deeper than 100 levels.",
+	} {
+		_, err := parseObject([]byte(body))
+		var e *Error
+		if errors.As(err, &e); (err == nil) != (want == "") || err != nil && (e.Message != want || e.Status != 400) {
+			t.Errorf("%.80s: %v, want %q", body, err, want)
+		}
+	}
 }
 
 func TestScrubHidesSecrets(t *testing.T) {

@@ -51,7 +51,7 @@ const (
 func NewClient(o ClientOptions) (*Client, error) {
 	base, err := url.Parse(o.Server)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("server %q is not an http or https URL", clip(o.Server))
+		return nil, fmt.Errorf("server %q is not an http or https URL; write it like http://127.0.0.1:4000", clip(o.Server))
 	}
 	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return nil, errors.New("the server URL must hold scheme, host and path only")
@@ -154,7 +154,9 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp, b)
 	}
-	if err := json.Unmarshal(b, out); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber() // metadata is sent back by updates, with all its digits
+	if err := dec.Decode(out); err != nil {
 		return fmt.Errorf("%s is not sluice: its answer to %s could not be read", c.base.Host, path)
 	}
 	return nil

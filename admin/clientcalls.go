@@ -58,7 +58,8 @@ func (c *Client) KeyInfo(ctx context.Context, key string) (*KeyInfoAnswer, error
 }
 
 // ListKeys returns all keys that the filter lets through (team_id, user_id,
-// key_alias), newest first, page by page.
+// key_alias), newest first. The pages are asked for oldest first: a key that is
+// created meanwhile is then at the end and moves no other to the next page.
 func (c *Client) ListKeys(ctx context.Context, filter url.Values) ([]KeyRow, error) {
 	query := url.Values{}
 	for name, v := range filter {
@@ -66,6 +67,7 @@ func (c *Client) ListKeys(ctx context.Context, filter url.Values) ([]KeyRow, err
 	}
 	query.Set("return_full_object", "true")
 	query.Set("size", "100")
+	query.Set("sort_order", "asc")
 	rows := []KeyRow{}
 	for page := 1; ; page++ {
 		query.Set("page", strconv.Itoa(page))
@@ -75,6 +77,7 @@ func (c *Client) ListKeys(ctx context.Context, filter url.Values) ([]KeyRow, err
 		}
 		rows = append(rows, out.Keys...)
 		if len(out.Keys) == 0 || page >= out.TotalPages {
+			slices.Reverse(rows)
 			return rows, nil
 		}
 	}

@@ -68,14 +68,14 @@ func (a *Admin) applyConfig(ctx context.Context, c *call) (any, error) {
 	if source == "" {
 		source = "api"
 	}
-	var cfg fsm.Config
+	cfg := fsm.DefaultConfig() // a member that is left out means its default, not 0
 	dec := json.NewDecoder(bytes.NewReader(c.body["config"]))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&cfg); err != nil {
 		return nil, badRequest("config", "config cannot be read: %s", configFault(err))
 	}
 	c.target = source
-	return written(a.o.Store.ApplyConfig(ctx, cfg, source))
+	return written(a.o.Store.ApplyConfig(ctx, cfg, source, c.write))
 }
 
 // configFault words a decoding error without repeating values, which may be secrets.
@@ -110,7 +110,7 @@ func (a *Admin) rollbackConfig(ctx context.Context, c *call) (any, error) {
 		return nil, wrongType("int_type", "Input should be a valid integer", c.body["version"], "body", "version")
 	}
 	c.target = strconv.FormatUint(version, 10)
-	answer, err := written(a.o.Store.RollbackConfig(ctx, version))
+	answer, err := written(a.o.Store.RollbackConfig(ctx, version, c.write))
 	if errors.Is(err, fsm.ErrNotFound) {
 		return nil, notFound("version", "Version %d is not in the history; `sluice admin config history` lists what is.", version)
 	}

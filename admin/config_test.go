@@ -109,3 +109,18 @@ func TestModelInfoHidesCredentials(t *testing.T) {
 		t.Errorf("%s", p.body)
 	}
 }
+
+// Shares without the settings that go with them: default_priority 0 would lock
+// out every key without a priority, a threshold of 0 hold all to their shares.
+func TestWhatAConfigLeavesOutIsTheDefault(t *testing.T) {
+	r := newRig(t)
+	r.ok("POST", "/config", `{"config":{"models":[{"name":"m","rpm":10,"deployments":[{"provider":"mock"}]}],"priority_reservation":{"shares":{"p":{"type":"percent","value":0.5}}},"limits":{"on_no_quorum":"deny"}}}`)
+	c := r.state.View().Config()
+	if c.Reservation.Default != 0.25 || c.Reservation.Threshold != 0.5 || c.SaturationTTL != 60 || !c.Limits.CountCachedTokens || c.Limits.OnNoQuorum != "deny" {
+		t.Errorf("%+v %+v", c.Reservation, c.Limits)
+	}
+	r.ok("POST", "/config", `{"config":{"models":[],"priority_reservation":{"default_priority":0,"saturation_threshold":0},"limits":{"count_cached_tokens":false},"saturation_check_cache_ttl":0}}`)
+	if c := r.state.View().Config(); c.Limits.CountCachedTokens {
+		t.Errorf("a choice was replaced: %+v %+v", c.Reservation, c.Limits)
+	}
+}

@@ -43,6 +43,7 @@ const (
 	FailureTooLarge               // the command is larger than the log takes
 	FailureNotMember              // the node named is not in the cluster
 	FailureLastVoter              // the cluster would be left without a voter
+	FailureNotVoter               // no voter that could lead instead
 )
 
 func badRequest(param, format string, args ...any) *Error {
@@ -92,6 +93,8 @@ func (a *Admin) explainFailure(err error) *Error {
 		return notFound("node", "No such node in the cluster; `sluice admin cluster status` lists its members.")
 	case FailureLastVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "That would leave the cluster without a voting node."}
+	case FailureNotVoter:
+		return &Error{Status: http.StatusConflict, Param: "node", Message: "Leadership can only go to another node with a vote; `sluice admin cluster status` shows which have one."}
 	}
 	return nil
 }

@@ -41,6 +41,48 @@ func TestARepeatedCreationShowsTheSameSecret(t *testing.T) {
 	}
 }
 
+func TestARepeatedWriteNeverConfirmsSomethingElse(t *testing.T) {
+	r := newRig(t)
+	one, _ := r.generate(`{"key_alias":"one"}`)
+	two, _ := r.generate(`{"key_alias":"two"}`)
+	op := []string{"Idempotency-Key", "op-1"}
+	for _, id := range []string{"t1", "t2"} {
+		r.ok("POST", "/team/new", `{"team_id":"`+id+`"}`)
+	}
+	r.ok("POST", "/key/delete", `{"keys":["`+one+`"]}`, op...)
+	r.ok("POST", "/team/delete", `{"team_ids":["t1"]}`, op...)
+	r.ok("POST", "/team/new", `{"team_id":"t3"}`, op...)
+	r.ok("POST", "/key/delete", `{"keys":["`+one+`"]}`, op...)
+	r.ok("POST", "/team/delete", `{"team_ids":["t1"]}`, op...)
+	r.ok("POST", "/team/new", `{"team_id":"t3"}`, op...)
+	for _, other := range [][2]string{
+		{"/key/delete", `{"keys":["` + two + `"]}`}, {"/key/delete", `{"keys":["` + one + `","` + two + `"]}`}, {"/key/delete", `{"key_aliases":["two"]}`},
+		{"/team/delete", `{"team_ids":["t2"]}`}, {"/team/delete", `{"team_ids":["t1","t2"]}`}, {"/team/new", `{"team_id":"t4"}`},
+	} {
+		if p := r.send("POST", other[0], other[1], op...); p.status != 409 {
+			t.Errorf("%s %s: %d %s", other[0], other[1], p.status, p.body)
+		}
+	}
+	if v := r.state.View(); v.KeyCount() != 1 || v.TeamCount() != 2 {
+		t.Errorf("%d keys, %d teams", v.KeyCount(), v.TeamCount())
+	}
+}
+
+func TestARepeatedWriteOfConfigurationHappensOnce(t *testing.T) {
+	r := newRig(t)
+	config := `{"config":{"models":[{"name":"m","deployments":[{"provider":"mock"}]}]}}`
+	for _, write := range [][2]string{
+		{"/priority/set", `{"priority":"x","share":0.1}`}, {"/priority/unset", `{"priority":"x"}`}, {"/config", config}, {"/config/rollback", `{"version":1}`},
+	} {
+		first := r.ok("POST", write[0], write[1], "Idempotency-Key", "op-1")
+		r.ok("POST", "/priority/set", fmt.Sprintf(`{"priority":"y","share":0.%v}`, first["version"])) // something between
+		again := r.ok("POST", write[0], write[1], "Idempotency-Key", "op-1")
+		if first["version"] != again["version"] || first["status"] != again["status"] {
+			t.Errorf("%s: %v, then %v", write[0], first, again)
+		}
+	}
+}
+
 func TestALostLeaderIsAnsweredWithWhatToDo(t *testing.T) {
 	r := newRig(t)
 	r.log.Fail(admintest.Fault{Err: errNoLeader})

@@ -160,13 +160,28 @@ func (a *Admin) deleteKeys(ctx context.Context, c *call) (any, error) {
 	if len(ids) > 0 {
 		c.target = shortID(ids[0])
 	}
-	if _, err := a.o.Store.DeleteKeys(ctx, ids, c.write); err != nil {
-		if errors.Is(err, fsm.ErrNotFound) {
-			return nil, &Error{Status: http.StatusNotFound, Type: "internal_server_error", Message: "No keys found"}
-		}
+	deleted, err := a.o.Store.DeleteKeys(ctx, ids, c.write)
+	if errors.Is(err, fsm.ErrNotFound) {
+		return nil, &Error{Status: http.StatusNotFound, Type: "internal_server_error", Message: "No keys found"}
+	}
+	if err != nil {
 		return nil, err
 	}
+	if len(aliases) == 0 && !within(deleted, ids) || slices.ContainsFunc(ids, a.hasKey) {
+		return nil, errOtherTarget
+	}
 	return KeysDeleted{DeletedKeys: named}, nil
+}
+
+func (a *Admin) hasKey(id string) bool {
+	_, ok := a.o.State.View().Key(id)
+	return ok
+}
+
+// within reports whether all that was deleted was asked for: the answer to a
+// repeated Idempotency-Key may be about something else.
+func within(deleted, asked []string) bool {
+	return !slices.ContainsFunc(deleted, func(id string) bool { return !slices.Contains(asked, id) })
 }
 
 func (a *Admin) blockKey(ctx context.Context, c *call) (any, error) {

@@ -24,10 +24,10 @@ type Store interface {
 	CreateTeam(ctx context.Context, t fsm.Team, o fsm.WriteOptions) (*fsm.Team, error)
 	UpdateTeam(ctx context.Context, id string, p fsm.Patch, o fsm.WriteOptions) (*fsm.Team, error)
 	DeleteTeams(ctx context.Context, ids []string, o fsm.WriteOptions) ([]string, error)
-	ApplyConfig(ctx context.Context, c fsm.Config, source string) (fsm.ConfigResult, error)
-	RollbackConfig(ctx context.Context, version uint64) (fsm.ConfigResult, error)
-	SetShare(ctx context.Context, name string, s limiter.Share) (fsm.ConfigResult, error)
-	UnsetShare(ctx context.Context, name string) (fsm.ConfigResult, error)
+	ApplyConfig(ctx context.Context, c fsm.Config, source string, o fsm.WriteOptions) (fsm.ConfigResult, error)
+	RollbackConfig(ctx context.Context, version uint64, o fsm.WriteOptions) (fsm.ConfigResult, error)
+	SetShare(ctx context.Context, name string, s limiter.Share, o fsm.WriteOptions) (fsm.ConfigResult, error)
+	UnsetShare(ctx context.Context, name string, o fsm.WriteOptions) (fsm.ConfigResult, error)
 }
 
 // State is what reads come from. *fsm.State implements it. Any goroutine calls.

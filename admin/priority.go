@@ -50,7 +50,7 @@ func (a *Admin) setPriority(ctx context.Context, c *call) (any, error) {
 		return nil, badRequest("share", "%v", err)
 	}
 	c.target = clip(name)
-	return written(a.o.Store.SetShare(ctx, name, share))
+	return written(a.o.Store.SetShare(ctx, name, share, c.write))
 }
 
 // unsetPriority answers POST /priority/unset {"priority"}. Keys that claim the
@@ -61,7 +61,7 @@ func (a *Admin) unsetPriority(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	c.target = clip(name)
-	answer, err := written(a.o.Store.UnsetShare(ctx, name))
+	answer, err := written(a.o.Store.UnsetShare(ctx, name, c.write))
 	if errors.Is(err, fsm.ErrNotFound) {
 		return nil, notFound("priority", "Priority %q has no share; `sluice admin priority list` shows those that have.", clip(name))
 	}

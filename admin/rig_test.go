@@ -29,11 +29,12 @@ var (
 	errUnknown   = errors.New("test: outcome unknown")
 	errNotMember = errors.New("test: not a member")
 	errLastVoter = errors.New("test: last voter")
+	errNotVoter  = errors.New("test: not a voter")
 )
 
 func classify(err error) admin.Failure {
 	for target, f := range map[error]admin.Failure{errNoLeader: admin.FailureNoLeader, errUnknown: admin.FailureOutcomeUnknown,
-		errNotMember: admin.FailureNotMember, errLastVoter: admin.FailureLastVoter} {
+		errNotMember: admin.FailureNotMember, errLastVoter: admin.FailureLastVoter, errNotVoter: admin.FailureNotVoter} {
 		if errors.Is(err, target) {
 			return f
 		}
@@ -111,7 +112,7 @@ func newRig(t *testing.T, change ...func(*admin.Options)) *rig {
 	if r.admin, err = admin.New(o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.store.ApplyConfig(t.Context(), admintest.Config(), "test"); err != nil {
+	if _, err := r.store.ApplyConfig(t.Context(), admintest.Config(), "test", fsm.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.noSecrets)

@@ -41,6 +41,9 @@ func (a *Admin) newTeam(ctx context.Context, c *call) (any, error) {
 	}
 	team.ID, team.Extra = id, extra.present()
 	t, err := a.o.Store.CreateTeam(ctx, *team, c.write)
+	if err == nil && t.ID != id && !c.body.isNull("team_id") {
+		return nil, errOtherTarget
+	}
 	if errors.Is(err, fsm.ErrExists) {
 		return nil, &Error{Status: http.StatusConflict, Param: "team_id", Message: "Team id = " + clip(id) + " already exists. Please use a different team id."}
 	}
@@ -91,11 +94,15 @@ func (a *Admin) deleteTeams(ctx context.Context, c *call) (any, error) {
 		return nil, missing("body", "team_ids")
 	}
 	c.target = clip(ids[0])
-	if _, err := a.o.Store.DeleteTeams(ctx, ids, c.write); err != nil {
+	deleted, err := a.o.Store.DeleteTeams(ctx, ids, c.write)
+	if err != nil {
 		if len(ids) > 1 && errors.Is(err, fsm.ErrNotFound) {
 			return nil, notFound("team_ids", "Team not found: at least one of the %d team_ids does not exist. Nothing was deleted.", len(ids))
 		}
 		return nil, aboutTeam(err, ids[0])
+	}
+	if !within(deleted, ids) || !within(ids, deleted) {
+		return nil, errOtherTarget
 	}
 	return TeamsDeleted{DeletedTeams: ids}, nil
 }

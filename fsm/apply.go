@@ -156,6 +156,8 @@ func (t *txn) run(kind commandType, body any) (result any, err error) {
 		return t.rollbackConfig(c)
 	case *shareCommand:
 		return t.setShare(c)
+	case *silentCommand:
+		return nil, t.state.ledger.SetSilent(c.Node, c.Epoch, c.Silent)
 	}
 	return nil, fmt.Errorf("command type %d has no meaning", kind)
 }

@@ -115,52 +115,59 @@ type ConfigResult struct {
 // new version, content that was current earlier is stale and not applied.
 // source says where it comes from, for the history.
 func (c *Client) ProposeConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
-	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source})
+	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source}, WriteOptions{})
 }
 
 // ProposeInitialConfig offers the content of a node whose own file says nothing
 // cluster-wide: it becomes version 1 of a cluster that has none, and otherwise
 // nothing changes.
 func (c *Client) ProposeInitialConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
-	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source, Initial: true})
+	return c.writeConfig(ctx, cmdProposeConfig, &configCommand{Config: cfg, Source: source, Initial: true}, WriteOptions{})
 }
 
 // ApplyConfig makes the content the new version, whatever held before.
-func (c *Client) ApplyConfig(ctx context.Context, cfg Config, source string) (ConfigResult, error) {
-	return c.writeConfig(ctx, cmdApplyConfig, &configCommand{Config: cfg, Source: source})
+func (c *Client) ApplyConfig(ctx context.Context, cfg Config, source string, o WriteOptions) (ConfigResult, error) {
+	return c.writeConfig(ctx, cmdApplyConfig, &configCommand{Config: cfg, Source: source}, o)
 }
 
-func (c *Client) writeConfig(ctx context.Context, kind commandType, body *configCommand) (ConfigResult, error) {
+func (c *Client) writeConfig(ctx context.Context, kind commandType, body *configCommand, o WriteOptions) (ConfigResult, error) {
 	body.Config = body.Config.Normalize()
 	if problems := body.Config.Validate(); len(problems) > 0 {
 		return ConfigResult{}, &InvalidConfigError{Problems: problems}
 	}
 	var out ConfigResult
-	err := c.write(ctx, kind, body, WriteOptions{}, &out)
+	err := c.write(ctx, kind, body, o, &out)
 	return out, err
 }
 
 // RollbackConfig makes the content of an earlier version the new version.
 // ErrNotFound if the history does not hold it.
-func (c *Client) RollbackConfig(ctx context.Context, version uint64) (ConfigResult, error) {
+func (c *Client) RollbackConfig(ctx context.Context, version uint64, o WriteOptions) (ConfigResult, error) {
 	var out ConfigResult
-	err := c.write(ctx, cmdRollbackConfig, rollbackCommand{Version: version}, WriteOptions{}, &out)
+	err := c.write(ctx, cmdRollbackConfig, rollbackCommand{Version: version}, o, &out)
 	return out, err
 }
 
 // SetShare puts one entry into the reservation table, as a new version.
-func (c *Client) SetShare(ctx context.Context, name string, share limiter.Share) (ConfigResult, error) {
+func (c *Client) SetShare(ctx context.Context, name string, share limiter.Share, o WriteOptions) (ConfigResult, error) {
 	var out ConfigResult
-	err := c.write(ctx, cmdSetShare, shareCommand{Name: name, Share: &share}, WriteOptions{}, &out)
+	err := c.write(ctx, cmdSetShare, shareCommand{Name: name, Share: &share}, o, &out)
 	return out, err
 }
 
 // UnsetShare takes one entry out of the reservation table, as a new version.
 // ErrNotFound if it is not there.
-func (c *Client) UnsetShare(ctx context.Context, name string) (ConfigResult, error) {
+func (c *Client) UnsetShare(ctx context.Context, name string, o WriteOptions) (ConfigResult, error) {
 	var out ConfigResult
-	err := c.write(ctx, cmdSetShare, shareCommand{Name: name}, WriteOptions{}, &out)
+	err := c.write(ctx, cmdSetShare, shareCommand{Name: name}, o, &out)
 	return out, err
+}
+
+// SetSilent stops counting the concurrency slots of a node's process run, or
+// counts them again. limiter.ErrOldEpoch if the node has another run by now.
+func (c *Client) SetSilent(ctx context.Context, node string, epoch uint64, silent bool) error {
+	var none any
+	return c.write(ctx, cmdSetSilent, silentCommand{Node: node, Epoch: epoch, Silent: silent}, WriteOptions{}, &none)
 }
 
 // write sends a management command and decodes its result into out.

@@ -82,7 +82,10 @@ func (c *clock) seed(t limiter.Time) {
 func (c *clock) useWall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byWall, c.live = true, true
+	// Not live: raft shows the log's last entries only when there is a leader
+	// again, and until then the estimate may lack all that they would add. Who
+	// starts at the same time must not take it for the cluster's.
+	c.byWall = true
 	c.addDowntime()
 }
 
@@ -107,7 +110,7 @@ func (c *clock) isLive() bool {
 func (s *State) ClockNow() limiter.Time { return s.clock.read() }
 
 // ClockLive reports whether ClockNow is worth telling others: an entry that is
-// new was applied, or SeedClock or UseWallClock was called. Any goroutine calls.
+// new was applied, or SeedClock was called. Any goroutine calls.
 func (s *State) ClockLive() bool { return s.clock.isLive() }
 
 // SeedClock raises the estimate to what a live member answered, never lowers it.

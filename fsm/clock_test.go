@@ -122,6 +122,30 @@ func TestFullStopCountsTheWallTimeThatPassed(t *testing.T) {
 	}
 }
 
+// After a stop of all nodes the first to start knows no more than the others.
+func TestClockByTheWallIsNotToldToOthersBeforeTheLogIsBack(t *testing.T) {
+	clock := newTestTime()
+	entries := stoppedLog(t, clock)
+	clock.step(20 * time.Second)
+	o := clock.options()
+	o.ReplayEnd = func() uint64 { return uint64(len(entries)) }
+	s := openState(t, o)
+	s.UseWallClock()
+	if s.ClockLive() {
+		t.Errorf("a clock that knows no entry yet is live, at %v", s.ClockNow())
+	}
+	feed(s, entries)
+	if s.ClockLive() {
+		t.Error("a clock of old entries is live")
+	}
+	near(t, "clock", s.ClockNow(), 120*time.Second)
+	cmd := command{kind: cmdRegister, payload: []byte(`{"node":"n","nonce":"x"}`)}.encode()
+	s.Apply(&raft.Log{Index: uint64(len(entries) + 1), Data: appendEntry(s.ClockNow(), clock.now().UnixNano(), cmd)})
+	if !s.ClockLive() {
+		t.Error("a clock that follows new entries is not live")
+	}
+}
+
 func TestRestartOfOneNodeDoesNotLookAtTheWall(t *testing.T) {
 	clock := newTestTime()
 	entries := stoppedLog(t, clock)

@@ -191,7 +191,7 @@ func FuzzAnswer(f *testing.F) {
 // FuzzApply gives a state machine arbitrary entries: it may refuse or stop, but
 // never panic, and a second one must come to the same state.
 func FuzzApply(f *testing.F) {
-	for kind := cmdRegister; kind <= cmdSetShare; kind++ {
+	for kind := cmdRegister; kind <= cmdSetSilent; kind++ {
 		f.Add(byte(kind), []byte(`{}`))
 	}
 	f.Add(byte(cmdCreateKey), []byte(`{"key":{"token":"`+id("a")+`","key_alias":" x","rpm_limit":1,"metadata":{"priority":"p"}}}`))

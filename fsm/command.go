@@ -56,6 +56,13 @@ type shareCommand struct {
 	Share *limiter.Share `json:"share"` // nil: take it out
 }
 
+// silentCommand says that a node's process run does not answer, or does again.
+type silentCommand struct {
+	Node   string `json:"node"`
+	Epoch  uint64 `json:"epoch"`
+	Silent bool   `json:"silent"`
+}
+
 // ConfigVersion is one entry of the configuration's history.
 type ConfigVersion struct {
 	Version   uint64    `json:"version"`
@@ -87,6 +94,8 @@ func newBody(kind commandType) any {
 		return &rollbackCommand{}
 	case cmdSetShare:
 		return &shareCommand{}
+	case cmdSetSilent:
+		return &silentCommand{}
 	default:
 		return nil
 	}

@@ -52,14 +52,15 @@ func Compile(c Config) (*Compiled, error) {
 			IgnoreCached: !c.Limits.CountCachedTokens,
 		},
 	}
+	var said warnings
 	for i := range c.Models {
 		m := &c.Models[i]
 		policy, warnings, err := limiter.NewModelPolicy(m.Name, m.capacity(), c.Reservation)
 		if err != nil {
 			return nil, fmt.Errorf("cut the limits of model %s: %w", m.Name, err)
 		}
-		out.Warnings = append(out.Warnings, warnings...)
-		out.Warnings = append(out.Warnings, m.warnings()...)
+		said.add(m.Name, warnings...)
+		said.add(m.Name, m.warnings()...)
 		e := &modelEntry{model: m, policy: policy}
 		out.entries[m.Name] = e
 		if isWildcard(m.Name) {
@@ -67,6 +68,7 @@ func Compile(c Config) (*Compiled, error) {
 			out.wild = append(out.wild, e)
 		}
 	}
+	out.Warnings = said.texts()
 	slices.SortFunc(out.wild, func(a, b *modelEntry) int { return len(b.prefix) - len(a.prefix) })
 	for alias := range c.Aliases {
 		out.targets[alias], _ = followAlias(c.Aliases, alias)
@@ -164,6 +166,45 @@ func (m *Model) warnings() []string {
 		}
 	}
 	return []string{fmt.Sprintf("model %s: every deployment has weight 0, so it serves nothing", m.Name)}
+}
+
+// warnings collects what is said about models, once for all of which the same
+// is said: a table of shares concerns every model.
+type warnings struct {
+	order  []string
+	models map[string][]string
+}
+
+// maxNamed is how many models one warning names.
+const maxNamed = 3
+
+func (w *warnings) add(model string, texts ...string) {
+	for _, text := range texts {
+		text = strings.TrimPrefix(text, "model "+model+": ")
+		if w.models == nil {
+			w.models = make(map[string][]string)
+		}
+		if len(w.models[text]) == 0 {
+			w.order = append(w.order, text)
+		}
+		w.models[text] = append(w.models[text], model)
+	}
+}
+
+func (w *warnings) texts() []string {
+	var out []string
+	for _, text := range w.order {
+		names := w.models[text]
+		about := "model " + names[0]
+		if len(names) > 1 {
+			about = "models " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+		}
+		if len(names) > maxNamed {
+			about += fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		}
+		out = append(out, about+": "+text)
+	}
+	return out
 }
 
 func isWildcard(name string) bool { return strings.HasSuffix(name, "*") }

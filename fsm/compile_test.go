@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -109,8 +110,16 @@ func TestCompileWarnsOfWhatIsAllowedButOdd(t *testing.T) {
 		"x": {Kind: limiter.SharePercent, Value: 0.9}, "y": {Kind: limiter.SharePercent, Value: 0.9},
 	}
 	all := strings.Join(compile(t, cfg).Warnings, "\n")
-	if !strings.Contains(all, "model a:") || !strings.Contains(all, "model idle:") {
-		t.Errorf("warnings are %s", all)
+	want := "models a, idle: priority_reservation adds up to 1.8; every share is divided by that\n" +
+		"model idle: every deployment has weight 0, so it serves nothing"
+	if all != want {
+		t.Errorf("warnings are\n%s\nwant\n%s", all, want)
+	}
+	for i := range 9 {
+		cfg.Models = append(cfg.Models, mockModel(fmt.Sprint("m", i), 10, -1))
+	}
+	if all := compile(t, cfg.Normalize()).Warnings; len(all) != 2 || !strings.HasPrefix(all[0], "models a, idle, m0 and 8 more: priority_reservation adds up") {
+		t.Errorf("one table of shares, %d warnings: %q", len(all), all)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestRollbackBringsBackAnEarlierVersionAsANewOne(t *testing.T) {
 	r := newRig(t)
 	propose(t, r.Client, testConfig(mockModel("a", 10, -1)))
 	propose(t, r.Client, testConfig(mockModel("a", 60, -1)))
-	got, err := r.RollbackConfig(t.Context(), 1)
+	got, err := r.RollbackConfig(t.Context(), 1, WriteOptions{})
 	if err != nil || got != (ConfigResult{3, StatusApplied}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -93,7 +93,7 @@ func TestRollbackBringsBackAnEarlierVersionAsANewOne(t *testing.T) {
 	if rpm := r.s.View().Model0(t).RPM; rpm != limiter.Of(10) {
 		t.Errorf("rpm is %v", rpm)
 	}
-	_, err = r.RollbackConfig(t.Context(), 99)
+	_, err = r.RollbackConfig(t.Context(), 99, WriteOptions{})
 	wantErr(t, err, ErrNotFound)
 }
 
@@ -118,7 +118,7 @@ func TestSharesAreSetAndUnsetAsVersions(t *testing.T) {
 	r := newRig(t)
 	file := testConfig(mockModel("a", 10, -1))
 	propose(t, r.Client, file)
-	got, err := r.SetShare(t.Context(), "prod", limiter.Share{Kind: limiter.SharePercent, Value: 0.9})
+	got, err := r.SetShare(t.Context(), "prod", limiter.Share{Kind: limiter.SharePercent, Value: 0.9}, WriteOptions{})
 	if err != nil || got != (ConfigResult{2, StatusApplied}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -139,20 +139,20 @@ func TestSharesAreSetAndUnsetAsVersions(t *testing.T) {
 		{"invisible name", "a\u200b", limiter.Share{Kind: limiter.SharePercent, Value: 0.1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := r.SetShare(t.Context(), tc.priority, tc.share)
+			_, err := r.SetShare(t.Context(), tc.priority, tc.share, WriteOptions{})
 			var bad *InvalidError
 			if !errors.As(err, &bad) || r.s.View().ConfigVersion() != 2 {
 				t.Errorf("error is %v, version %d", err, r.s.View().ConfigVersion())
 			}
 		})
 	}
-	if _, err = r.UnsetShare(t.Context(), "prod"); err != nil {
+	if _, err = r.UnsetShare(t.Context(), "prod", WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.s.View().Policy().Model("a"); p.Pools != nil {
 		t.Errorf("pools are %+v", p.Pools)
 	}
-	_, err = r.UnsetShare(t.Context(), "prod")
+	_, err = r.UnsetShare(t.Context(), "prod", WriteOptions{})
 	wantErr(t, err, ErrNotFound)
 }
 
@@ -160,7 +160,7 @@ func TestInvalidConfigurationChangesNothingAndSaysEverything(t *testing.T) {
 	r := newRig(t)
 	mustConfig(t, r.Client, testConfig(mockModel("a", 10, -1)))
 	bad := testConfig(mockModel("a", 10, -1), mockModel("a", 10, -1), Model{Name: "b"})
-	_, err := r.ApplyConfig(t.Context(), bad, "test")
+	_, err := r.ApplyConfig(t.Context(), bad, "test", WriteOptions{})
 	var problems *InvalidConfigError
 	if !errors.As(err, &problems) || len(problems.Problems) != 3 {
 		t.Fatalf("error is %v", err)

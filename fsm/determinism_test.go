@@ -59,7 +59,7 @@ func (w *workload) step(t testing.TB) {
 	t.Helper()
 	ctx := t.Context()
 	w.r.time.pass(time.Duration(w.rand.IntN(5000)) * time.Millisecond)
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(15) {
 	case 0, 1:
 		k := testKey(w.name())
 		k.Alias, k.TeamID, k.RPM, k.MaxParallel = fmt.Sprint(w.rand.IntN(3)), fmt.Sprintf("t%d", w.rand.IntN(2)), w.limit(), w.limit()
@@ -84,9 +84,12 @@ func (w *workload) step(t testing.TB) {
 	case 8:
 		_, _ = w.r.ProposeConfig(ctx, w.config(), "file")
 	case 9:
-		_, _ = w.r.SetShare(ctx, "prod", limiter.Share{Kind: limiter.SharePercent, Value: w.rand.Float64()})
+		_, _ = w.r.SetShare(ctx, "prod", limiter.Share{Kind: limiter.SharePercent, Value: w.rand.Float64()}, WriteOptions{})
 	case 10:
-		_, _ = w.r.RollbackConfig(ctx, uint64(w.rand.IntN(5)))
+		_, _ = w.r.RollbackConfig(ctx, uint64(w.rand.IntN(5)), WriteOptions{})
+	case 11:
+		g := w.gates[w.rand.IntN(len(w.gates))]
+		_ = w.r.SetSilent(ctx, g.batch.Node, g.batch.Epoch, w.rand.IntN(3) > 0)
 	default:
 		w.batch(t, w.gates[w.rand.IntN(len(w.gates))])
 	}

@@ -45,6 +45,7 @@ const (
 	cmdApplyConfig    commandType = 11
 	cmdRollbackConfig commandType = 12
 	cmdSetShare       commandType = 13
+	cmdSetSilent      commandType = 14
 )
 
 // errUndecodable is wrapped by every error that must stop the state machine.

@@ -37,10 +37,13 @@ func goldenLog(t testing.TB) *rig {
 	var gate *gateNode
 	for i, step := range []func() error{
 		func() error { _, err := r.ProposeConfig(ctx, cfg, "file"); return err },
-		func() error { _, err := r.ApplyConfig(ctx, testConfig(mockModel("a", 20, 1000)), "cli"); return err },
-		func() error { _, err := r.RollbackConfig(ctx, 1); return err },
 		func() error {
-			_, err := r.SetShare(ctx, "prod", limiter.Share{Kind: limiter.SharePercent, Value: 0.9})
+			_, err := r.ApplyConfig(ctx, testConfig(mockModel("a", 20, 1000)), "cli", WriteOptions{})
+			return err
+		},
+		func() error { _, err := r.RollbackConfig(ctx, 1, WriteOptions{}); return err },
+		func() error {
+			_, err := r.SetShare(ctx, "prod", limiter.Share{Kind: limiter.SharePercent, Value: 0.9}, WriteOptions{})
 			return err
 		},
 		func() error {
@@ -78,6 +81,7 @@ func goldenLog(t testing.TB) *rig {
 			_, _, err := r.log.Apply(ctx, command{kind: 200, ignorable: true, payload: []byte("later")}.encode())
 			return err
 		},
+		func() error { return r.SetSilent(ctx, "n1", gate.batch.Epoch, true) },
 	} {
 		r.time.pass(time.Second)
 		if err := step(); err != nil {
@@ -137,7 +141,7 @@ func TestEveryCommandIsWrittenAsVersion1WroteIt(t *testing.T) {
 		}
 		kinds[entry.cmd.kind] = true
 	}
-	for kind := cmdRegister; kind <= cmdSetShare; kind++ {
+	for kind := cmdRegister; kind <= cmdSetSilent; kind++ {
 		if !kinds[kind] {
 			t.Errorf("command type %d is not in the golden log", kind)
 		}

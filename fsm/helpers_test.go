@@ -207,7 +207,7 @@ func mustTeam(t testing.TB, c *Client, team Team) *Team {
 
 func mustConfig(t testing.TB, c *Client, cfg Config) ConfigResult {
 	t.Helper()
-	out, err := c.ApplyConfig(t.Context(), cfg, "test")
+	out, err := c.ApplyConfig(t.Context(), cfg, "test", WriteOptions{})
 	if err != nil {
 		t.Fatalf("apply configuration: %v", err)
 	}

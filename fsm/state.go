@@ -189,6 +189,13 @@ func (s *State) Limits(model string) []limiter.ModelState {
 	return states
 }
 
+// Sessions lists the nodes' process runs that the ledger knows.
+func (s *State) Sessions() []limiter.SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Sessions()
+}
+
 // Close writes what is not in the state file yet, marks it clean and gives the
 // directory free. If that fails the error says so; the next start then rebuilds
 // the file from snapshot and log. Later calls do nothing. Stop Raft first.

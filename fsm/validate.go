@@ -158,16 +158,20 @@ func (v *validator) provider(path string, d *Deployment) {
 // base checks api_base. Its text is never repeated: it may hold credentials.
 func (v *validator) base(path string, d *Deployment, needed bool) {
 	path += ".api_base"
+	remedy := `write api_base = "https://host/v1"`
+	if d.Provider == ProviderAzure {
+		remedy = `write api_base = "https://NAME.openai.azure.com"`
+	}
 	if d.APIBase == "" {
 		if needed {
-			v.add(path, `write api_base = "https://host/v1"`, "%s needs it", d.Provider)
+			v.add(path, remedy, "%s needs it", d.Provider)
 		}
 		return
 	}
 	u, err := url.Parse(d.APIBase)
 	switch {
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Opaque != "":
-		v.add(path, `write api_base = "https://host/v1"`, "it is not an http or https URL")
+		v.add(path, remedy, "it is not an http or https URL")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		v.add(path, "put the key into api_key as a reference and leave only scheme, host and path", "it must not hold user, query or fragment")
 	}

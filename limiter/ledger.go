@@ -33,6 +33,7 @@ type session struct {
 	nonce  string
 	epoch  uint64
 	seq    uint64
+	silent bool // its slots are not counted
 	answer Answer
 }
 
@@ -134,6 +135,7 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	case b.Seq < s.seq:
 		return nil, ErrOldBatch
 	}
+	l.setSilent(b.Node, s, false) // it speaks
 	rules := p.Rules()
 	l.prune(now, rules.Window)
 	l.keys.prune(now, rules.Window)

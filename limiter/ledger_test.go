@@ -15,20 +15,21 @@ type driver struct {
 	ledger *Ledger
 	policy Policy
 	now    Time
+	node   string
 	epoch  uint64
 	seq    uint64
 }
 
 func newDriver(t testing.TB, p Policy) *driver {
-	d := &driver{t: t, ledger: NewLedger(), policy: p}
-	d.epoch = d.ledger.Register(0, "n1", "run-1")
+	d := &driver{t: t, ledger: NewLedger(), policy: p, node: "n1"}
+	d.epoch = d.ledger.Register(0, d.node, "run-1")
 	return d
 }
 
 func (d *driver) batch(settles []Settle, tickets ...Ticket) []Decision {
 	d.t.Helper()
 	d.seq++
-	a, err := d.ledger.Apply(d.now, &Batch{Node: "n1", Epoch: d.epoch, Seq: d.seq, Settles: settles, Reserves: tickets}, d.policy)
+	a, err := d.ledger.Apply(d.now, &Batch{Node: d.node, Epoch: d.epoch, Seq: d.seq, Settles: settles, Reserves: tickets}, d.policy)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ type SessionState struct {
 	Nonce     string     `json:"nonce"`
 	Epoch     uint64     `json:"epoch"`
 	Seq       uint64     `json:"seq"`
+	Silent    bool       `json:"silent,omitempty"`
 	Decisions []Decision `json:"decisions,omitempty"`
 }
 
@@ -56,7 +57,7 @@ func (l *Ledger) Save(now Time, window time.Duration) LedgerState {
 	st := LedgerState{Epoch: l.epoch, Keys: l.keys.save(now, window), Teams: l.teams.save(now, window)}
 	for _, node := range sortedNames(l.sessions) {
 		s := l.sessions[node]
-		st.Sessions = append(st.Sessions, SessionState{node, s.nonce, s.epoch, s.seq, slices.Clone(s.answer.Decisions)})
+		st.Sessions = append(st.Sessions, SessionState{node, s.nonce, s.epoch, s.seq, s.silent, slices.Clone(s.answer.Decisions)})
 	}
 	for _, name := range sortedNames(l.models) {
 		m := l.models[name]
@@ -82,7 +83,7 @@ func (ss *subjects) save(now Time, window time.Duration) []SubjectState {
 	var out []SubjectState
 	for _, id := range sortedNames(ss.byID) {
 		s := ss.byID[id]
-		if s.parallel == 0 && !s.running(now, window) {
+		if !s.holds() && !s.running(now, window) {
 			continue
 		}
 		st := SubjectState{ID: id}
@@ -118,7 +119,7 @@ func LoadLedger(st LedgerState) (*Ledger, error) {
 		if s.Epoch > st.Epoch || l.sessions[s.Node] != nil {
 			return nil, fmt.Errorf("%w: session of node %q", errState, s.Node)
 		}
-		l.sessions[s.Node] = &session{nonce: s.Nonce, epoch: s.Epoch, seq: s.Seq, answer: Answer{slices.Clone(s.Decisions)}}
+		l.sessions[s.Node] = &session{nonce: s.Nonce, epoch: s.Epoch, seq: s.Seq, silent: s.Silent, answer: Answer{slices.Clone(s.Decisions)}}
 	}
 	for _, c := range st.Models {
 		if c.bad() || l.models[c.Name] != nil {
@@ -138,6 +139,12 @@ func LoadLedger(st LedgerState) (*Ledger, error) {
 	l.expires.sort()
 	if err := errors.Join(l.keys.load(st.Keys), l.teams.load(st.Teams)); err != nil {
 		return nil, err
+	}
+	for node, s := range l.sessions {
+		if s.silent {
+			l.keys.setSilent(node, true)
+			l.teams.setSilent(node, true)
+		}
 	}
 	return l, nil
 }

@@ -17,13 +17,14 @@ type subject struct {
 	total    count
 	models   map[string]*count
 	slots    []nodeSlots
-	parallel int64 // sum of slots
+	parallel int64 // sum of slots, without those of silent nodes
 }
 
 // nodeSlots are the requests in flight that one node holds for a subject.
 type nodeSlots struct {
-	node string
-	n    int64
+	node   string
+	n      int64
+	silent bool // the node does not answer: kept for its return, but not counted
 }
 
 func newSubjects() subjects { return subjects{byID: map[string]*subject{}} }
@@ -104,7 +105,7 @@ func (ss *subjects) settle(now Time, node, id string, t *Settle, own, perModel S
 	}
 	if t.Slots.Has(own) {
 		s.hold(node, -t.Count)
-		if s.parallel == 0 && !s.running(now, window) {
+		if !s.holds() && !s.running(now, window) {
 			ss.forget(s)
 		}
 	}
@@ -123,20 +124,56 @@ func (ss *subjects) release(now Time, node string) {
 	}
 }
 
+// setSilent takes the slots of node out of the counts, or puts them back.
+func (ss *subjects) setSilent(node string, silent bool) {
+	for _, s := range ss.byID {
+		for i := range s.slots {
+			sl := &s.slots[i]
+			if sl.node != node || sl.silent == silent {
+				continue
+			}
+			sl.silent = silent
+			if silent {
+				s.parallel -= sl.n
+			} else {
+				s.parallel += sl.n
+			}
+		}
+	}
+}
+
 // hold changes the number of slots node has, never below 0.
 func (s *subject) hold(node string, n int64) {
 	for i := range s.slots {
-		if s.slots[i].node == node {
-			n = max(n, -s.slots[i].n)
-			s.slots[i].n += n
-			s.parallel += n
-			return
+		sl := &s.slots[i]
+		if sl.node != node {
+			continue
 		}
+		n = max(n, -sl.n)
+		sl.n += n
+		if !sl.silent {
+			s.parallel += n
+		}
+		if sl.n == 0 { // nothing left that could be silent
+			sl.silent = false
+		}
+		return
 	}
 	if n > 0 {
-		s.slots = append(s.slots, nodeSlots{node, n})
+		s.slots = append(s.slots, nodeSlots{node: node, n: n})
 		s.parallel += n
 	}
+}
+
+// holds reports whether any node has slots, a silent one included: a replica
+// that was restored from a snapshot must know the same subjects.
+func (s *subject) holds() bool {
+	for i := range s.slots {
+		if s.slots[i].n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (ss *subjects) get(id string) *subject {
@@ -158,7 +195,7 @@ func (ss *subjects) get(id string) *subject {
 func (ss *subjects) prune(now Time, window time.Duration) {
 	for ss.expires.len() > 0 && now >= ss.expires.front().start.Add(window) {
 		s := ss.byID[ss.expires.pop().id]
-		if s != nil && s.parallel == 0 && !s.running(now, window) {
+		if s != nil && !s.holds() && !s.running(now, window) {
 			ss.forget(s)
 		}
 	}

@@ -92,7 +92,7 @@ func (n *Node) hello(ctx context.Context, addr string) (card, error) {
 
 // form looks for a cluster until this node belongs to one.
 func (n *Node) form() {
-	complain := n.complaint()
+	complain := n.complaint("not a member of a cluster yet")
 	known := map[string]bool{}
 	for n.stop.Err() == nil && n.raft.Load() == nil {
 		addrs := slices.Clone(n.opts.Join)
@@ -289,9 +289,9 @@ func (n *Node) acceptBootstrap(p proposedCluster) error {
 	return n.startRaft(p.ClusterID, p.Servers)
 }
 
-// complaint returns a function that logs why nothing happens: not in the first
-// moments, at once when the kind of reason changes, and rarely after that.
-func (n *Node) complaint() func(error) {
+// complaint returns a function that logs msg and why nothing happens: not in the
+// first moments, at once when the kind of reason changes, and rarely after that.
+func (n *Node) complaint(msg string) func(error) {
 	began, said, last := time.Now(), time.Time{}, ""
 	return func(err error) {
 		text := err.Error()
@@ -299,6 +299,6 @@ func (n *Node) complaint() func(error) {
 			return
 		}
 		said, last = time.Now(), text
-		n.logger.Warn("not a member of a cluster yet", "reason", text)
+		n.logger.Warn(msg, "reason", text)
 	}
 }

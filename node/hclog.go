@@ -13,15 +13,16 @@ import (
 
 // raftLogger hands Raft's messages to slog.
 type raftLogger struct {
-	out  *slog.Logger
-	name string
-	args []any
+	out   *slog.Logger
+	name  string
+	args  []any
+	known *repeats // shared with the loggers that come of this one
 }
 
 var _ hclog.Logger = (*raftLogger)(nil)
 
 func newRaftLogger(out *slog.Logger) *raftLogger {
-	return &raftLogger{out: out, name: "raft"}
+	return &raftLogger{out: out, name: "raft", known: newRepeats()}
 }
 
 // slogLevel maps hclog's levels; trace lies below slog's debug. Raft tells each
@@ -56,6 +57,16 @@ func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
 		}
 		plain[i] = a
+	}
+	// Who asks for the steps of an election gets every message.
+	if level >= hclog.Warn && !l.enabled(hclog.Debug) {
+		hidden, ok := l.known.show(msg, plain)
+		if !ok {
+			return
+		}
+		if hidden > 0 {
+			plain = append(plain, "repeated", hidden)
+		}
 	}
 	l.out.Log(context.Background(), slogLevel(level), msg, plain...)
 }
@@ -95,7 +106,7 @@ func (l *raftLogger) ImpliedArgs() []any { return l.args }
 
 // With implements hclog.Logger.
 func (l *raftLogger) With(args ...any) hclog.Logger {
-	return &raftLogger{out: l.out.With(args...), name: l.name, args: append(l.args[:len(l.args):len(l.args)], args...)}
+	return &raftLogger{out: l.out.With(args...), name: l.name, args: append(l.args[:len(l.args):len(l.args)], args...), known: l.known}
 }
 
 // Name implements hclog.Logger.
@@ -106,7 +117,7 @@ func (l *raftLogger) Named(name string) hclog.Logger { return l.ResetNamed(l.nam
 
 // ResetNamed implements hclog.Logger.
 func (l *raftLogger) ResetNamed(name string) hclog.Logger {
-	return &raftLogger{out: l.out, name: name, args: l.args}
+	return &raftLogger{out: l.out, name: name, args: l.args, known: l.known}
 }
 
 // SetLevel implements hclog.Logger; the level is slog's business.

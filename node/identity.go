@@ -71,8 +71,9 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// nodeID settles this node's id between the configured and the kept one.
-func nodeID(dir, configured string) (string, error) {
+// nodeID settles this node's id between the configured and the kept one. A node
+// with state must not be given a new one: its vote belongs to the old.
+func nodeID(dir, configured string, hasState bool) (string, error) {
 	if dir == "" {
 		if configured == "" {
 			return randomID(), nil
@@ -84,6 +85,8 @@ func nodeID(dir, configured string) (string, error) {
 		return "", err
 	}
 	switch {
+	case kept == "" && configured == "" && hasState:
+		return "", fmt.Errorf("%w: %s: there is a log but no file %s: set cluster.node_id to the id that this node had", ErrDamaged, dir, nodeIDFile)
 	case kept == "":
 		if configured == "" {
 			configured = randomID()

@@ -154,6 +154,9 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 	if back.ID != c.ID || back.Run != c.Run {
 		return joined{}, fmt.Errorf("%w: at %s, where node %s says to be, answers node %s", errRefused, c.Address, c.ID, back.ID)
 	}
+	if err := n.inUse(ctx, c); err != nil {
+		return joined{}, err
+	}
 	err = n.locked(ctx, func(ctx context.Context) error {
 		if c.HasState {
 			return n.relocate(ctx, r, c)
@@ -161,6 +164,22 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 		return n.enrol(ctx, r, c)
 	})
 	return joined{ClusterID: n.clusterID()}, err
+}
+
+// inUse refuses the node of c if another process runs under its id: a copied
+// configuration or data directory must not push a healthy member out.
+func (n *Node) inUse(ctx context.Context, c card) error {
+	addr, ok := n.configuredAddress(c.ID)
+	if !ok || addr == c.Address {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	holder, err := n.hello(ctx, addr)
+	if err != nil || holder.ID != c.ID || holder.Run == c.Run || !holder.HasState || holder.ClusterID != n.clusterID() {
+		return nil
+	}
+	return fmt.Errorf("%w: a member with the id %s runs at %s already: give the new node an id and a data directory of its own", errRefused, c.ID, addr)
 }
 
 // relocate notes the new address of a member that kept its state.

@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 
 // open builds the node around its opened stores; nothing runs yet.
 func open(ctx context.Context, o Options, st *stores, logger *slog.Logger) (*Node, error) {
-	id, err := nodeID(o.DataDir, o.ID)
+	id, err := nodeID(o.DataDir, o.ID, st.hasState)
 	if err != nil {
 		return nil, err
 	}

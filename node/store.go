@@ -47,14 +47,20 @@ func openStores(dir string, logger *slog.Logger) (*stores, error) {
 		return nil, fmt.Errorf("creating %s: %w", dir, diskError(err))
 	}
 	path := filepath.Join(dir, raftFile)
+	_, missing := os.Lstat(path)
 	bolt, err := openBolt(path)
 	if err != nil {
 		return nil, err
 	}
 	s := &stores{checkedStore: &checkedStore{inner: bolt, path: path}, closer: bolt, path: path}
-	s.snaps, err = raft.NewFileSnapshotStoreWithLogger(dir, keptSnaps, newRaftLogger(logger))
+	s.snaps, err = openSnapshots(dir, logger)
 	if err == nil {
 		err = s.inspect()
+	}
+	if err == nil && s.snapshot > 0 && missing != nil {
+		// The votes and the entries after the snapshot went with it; not to be
+		// forgotten at the next start either.
+		err = errors.Join(s.damaged("there are snapshots, but the log is missing"), os.Remove(path))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", dir, err), s.close())

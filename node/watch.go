@@ -107,12 +107,12 @@ func (n *Node) await(ctx context.Context, wait func() error) error {
 // seekLoop says hello to the other members at start, while there is no leader,
 // and while the cluster does not know this node's address.
 func (n *Node) seekLoop(r *raft.Raft) {
-	complain := n.complaint()
+	complain := n.complaint("not in touch with the cluster")
 	for first := true; n.stop.Err() == nil; first = false {
 		id, _ := n.Leader()
 		here, _ := n.configuredAddress(n.id)
 		if first || id == "" || here != n.advertise && id != n.id {
-			if err := n.seek(r); err != nil {
+			if err := n.seek(r, first); err != nil {
 				complain(err)
 			}
 		}
@@ -121,7 +121,7 @@ func (n *Node) seekLoop(r *raft.Raft) {
 }
 
 // seek does one round and returns why there is no leader, or what else is wrong.
-func (n *Node) seek(r *raft.Raft) error {
+func (n *Node) seek(r *raft.Raft, first bool) error {
 	conf := r.GetConfiguration().Configuration()
 	addrs := slices.Clone(n.opts.Join)
 	for _, s := range conf.Servers {
@@ -130,6 +130,9 @@ func (n *Node) seek(r *raft.Raft) error {
 		}
 	}
 	s := n.survey(n.stop, addrs)
+	if first {
+		n.warnOfStrangers(s)
+	}
 	members := slices.DeleteFunc(slices.Clone(s.cards), func(c card) bool {
 		return !c.HasState || c.ClusterID != n.clusterID()
 	})
@@ -152,6 +155,18 @@ func (n *Node) seek(r *raft.Raft) error {
 		return err
 	}
 	return n.whyNoLeader(conf, s)
+}
+
+// warnOfStrangers tells the operator that an address of the join list belongs to
+// another cluster. A node that was once started alone has a cluster of its own,
+// and would go on to apply every limit a second time, in good health.
+func (n *Node) warnOfStrangers(s survey) {
+	for _, c := range s.cards {
+		if c.HasState && c.ClusterID != n.clusterID() {
+			n.logger.Warn("another cluster answers at an address of this node's list; this node stays in its own: to move it, stop it, delete its data directory and start it again",
+				"address", c.Address, "its_cluster", c.ClusterID, "own_cluster", n.clusterID())
+		}
+	}
 }
 
 // announce tells the cluster through member m where this node is now. The

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"strings"
+	"unicode"
 
 	"sluice/fsm"
 )
@@ -19,6 +20,7 @@ const (
 // not use the name learns nothing about whether it exists.
 func (id Identity) resolve(c *fsm.Compiled, e endpoint, name string) (fsm.Resolved, error) {
 	m, known := c.Resolve(name)
+	known = known && plainName(name)
 	if !known {
 		m = fsm.Resolved{Group: name, Asked: name}
 	}
@@ -69,6 +71,31 @@ func allows(list []string, name string, m fsm.Resolved) bool {
 	return false
 }
 
+// maxModelName bounds the name of a model, as configuration does.
+const maxModelName = 255 // bytes
+
+// plainName reports whether a name is one that a model could be configured
+// with. Below a wildcard the client makes the names up, and they go far: into
+// the log's entries, whose size is bounded, into headers, into an upstream's
+// path. A name that some reader would trim to another one must not have
+// counters of its own either.
+func plainName(name string) bool {
+	if len(name) > maxModelName || strings.TrimSpace(name) != name {
+		return false
+	}
+	for _, r := range name {
+		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
+			return false
+		}
+	}
+	for seg := range strings.SplitSeq(name, "/") {
+		if seg == "." || seg == ".." {
+			return false
+		}
+	}
+	return true
+}
+
 func modelDenied(who, name string) *Error {
 	return &Error{
 		Status: http.StatusForbidden, Type: who + "_model_access_denied", Param: "model",
@@ -83,9 +110,13 @@ func unknownModel(e endpoint, name string) *Error {
 	}
 }
 
-// clip bounds a client's text that is shown to it again.
+// clip bounds a client's text that is shown to it again. A key in the place of
+// a name is not shown: answers end up in logs.
 func clip(s string) string {
 	const most = 200
+	if strings.HasPrefix(s, "sk-") {
+		return redacted(s)
+	}
 	if len(s) <= most {
 		return s
 	}

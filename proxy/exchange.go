@@ -298,6 +298,8 @@ func (x *exchange) cost() (u limiter.Usage, estimated bool) {
 		return u, false
 	case x.usage.known:
 		return x.usage.tokens(), false
+	case x.failure && x.output == 0 && x.endpoint.streams():
+		return u, false // comments at most have reached the client
 	case x.billable:
 		return limiter.Usage{Input: estimate(x.bodySize), Output: x.output}, true
 	}

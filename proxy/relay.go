@@ -24,7 +24,7 @@ const (
 // relay passes the upstream's answer on. The error is one that can still be
 // told in a status; later ones are told in the stream or by breaking off.
 func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
-	if res.StatusCode < 200 || (res.StatusCode >= 300 && res.StatusCode < 400) {
+	if meaningless(res.StatusCode) {
 		return x.nonsense(fmt.Sprintf("The upstream answered with status %d, which has no meaning here.", res.StatusCode))
 	}
 	body, err := x.unpacked(w, res)
@@ -34,10 +34,25 @@ func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
 	if res.StatusCode >= 400 {
 		return x.relayError(w, body, res)
 	}
-	if c.endpoint.streams() && isStream(res) && res.Header.Get("Content-Encoding") == "" {
+	if c.endpoint.streams() && res.Header.Get("Content-Encoding") == "" && (isStream(res) || c.stream && untyped(res)) {
+		if untyped(res) {
+			res.Header["Content-Type"] = eventStream
+		}
 		return x.stream(w, c, body, res)
 	}
 	return x.relayBody(w, body, res)
+}
+
+// meaningless reports whether a status is none that an answer to a call can
+// have: it has a body, and nothing is followed or was cached.
+func meaningless(status int) bool {
+	switch {
+	case status == http.StatusNoContent, status == http.StatusResetContent:
+		return true
+	case status >= 300 && status < 400:
+		return true
+	}
+	return status < 200 || status > 599
 }
 
 // unpacked returns the answer's body, readable. An upstream is asked for
@@ -108,9 +123,7 @@ func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) erro
 	default:
 		x.outcome = "upstream_error"
 	}
-	if x.target.secret != "" {
-		text = bytes.ReplaceAll(text, []byte(x.target.secret), []byte("[redacted]"))
-	}
+	text, _ = x.withoutCredential(text)
 	var f usageFinder
 	_, _ = f.Write(text) // it takes everything
 	x.usage = f.usage
@@ -128,6 +141,16 @@ func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) erro
 	return nil
 }
 
+// withoutCredential returns an upstream's error without the deployment's
+// credential, which some repeat there; changed tells whether it was in it.
+func (x *exchange) withoutCredential(b []byte) (clean []byte, changed bool) {
+	secret := []byte(x.target.secret)
+	if len(secret) == 0 || !bytes.Contains(b, secret) {
+		return b, false
+	}
+	return bytes.ReplaceAll(b, secret, []byte("[redacted]")), true
+}
+
 // responseHeaders puts the upstream's headers and the gateway's on the answer.
 func (x *exchange) responseHeaders(res *http.Response) {
 	copyResponseHeader(x.w.Header(), res.Header, x.target.secret)
@@ -143,6 +166,9 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 	held, readErr := firstPart(body, buf.b[:0:relayChunk], isStream(res))
 	if readErr != nil && readErr != io.EOF {
 		return x.upstreamFailed(w, readErr)
+	}
+	if readErr == io.EOF && len(held) == 0 {
+		return x.nonsense("The upstream's answer is empty.")
 	}
 	x.ready = x.p.now()
 	length := res.ContentLength
@@ -187,8 +213,19 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 }
 
 // isStream reports whether an answer is an event stream.
-func isStream(res *http.Response) bool {
-	return strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
+func isStream(res *http.Response) bool { return mediaType(res) == "text/event-stream" }
+
+// untyped reports whether an upstream did not say what its answer is: many a
+// server of events leaves the type out, or to a library that guesses it.
+func untyped(res *http.Response) bool {
+	t := mediaType(res)
+	return t == "" || t == "text/plain"
+}
+
+// mediaType returns the type of an answer without its parameters.
+func mediaType(res *http.Response) string {
+	t, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // firstPart reads until buf is full or the source ends, which is io.EOF; from

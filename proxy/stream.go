@@ -117,6 +117,13 @@ func (s *streamer) judge(u unit) verdict {
 	}
 	s.finished = s.finished || c.finish || c.failed
 	s.x.output += c.tokens()
+	if c.failed {
+		s.x.failed(failure{"stream_error", badGateway("", nil)})
+		if clean, changed := s.x.withoutCredential(u.raw); changed {
+			s.cut = append(s.cut[:0], clean...)
+			return part
+		}
+	}
 	if !s.call.hide || !c.json || c.usage == nil {
 		return whole
 	}
@@ -174,8 +181,8 @@ func (s *streamer) end(err error) error {
 			return nil
 		}
 		err = io.ErrUnexpectedEOF
-	} else if s.done {
-		return nil // the transport failed after the stream's own end
+	} else if s.done || x.failure {
+		return nil // the transport failed after the stream's own end, or after the error that it reported
 	}
 	f := explain(s.watch.ctx, err)
 	if errors.Is(err, errEventTooLarge) {

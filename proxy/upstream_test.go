@@ -97,6 +97,9 @@ func TestUpstreamErrors(t *testing.T) {
 		{"redirect is not followed", func(c net.Conn) {
 			say(c, "HTTP/1.1 307 T\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n")
 		}, 502, "status 307", nil, "protocol"},
+		{"a status that is none", func(c net.Conn) { say(c, jsonAnswer("600 x", `{}`)) }, 502, "status 600", nil, "protocol"},
+		{"204", func(c net.Conn) { say(c, "HTTP/1.1 204 No Content\r\n\r\n") }, 502, "status 204", nil, "protocol"},
+		{"200 without a body", func(c net.Conn) { say(c, jsonAnswer("200 OK", "")) }, 502, "empty", nil, "protocol"},
 		{"reset at once", reset, 502, "broke off", nil, "broken"},
 		{"closed at once", func(net.Conn) {}, 502, "broke off", nil, "broken"},
 		{"no HTTP", func(c net.Conn) { say(c, "hello\r\n\r\n") }, 502, "broke off", nil, "broken"},

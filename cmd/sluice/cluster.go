@@ -67,6 +67,7 @@ func classify(err error) admin.Failure {
 		{node.ErrTooLarge, admin.FailureTooLarge},
 		{node.ErrNotMember, admin.FailureNotMember},
 		{node.ErrLastVoter, admin.FailureLastVoter},
+		{node.ErrNotVoter, admin.FailureNotVoter},
 	} {
 		if errors.Is(err, c.err) {
 			return c.failure

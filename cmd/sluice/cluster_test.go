@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sluice/admin"
@@ -53,6 +54,7 @@ func TestErrorsOfTheLogAreTold(t *testing.T) {
 		node.ErrTooLarge:       admin.FailureTooLarge,
 		node.ErrNotMember:      admin.FailureNotMember,
 		node.ErrLastVoter:      admin.FailureLastVoter,
+		node.ErrNotVoter:       admin.FailureNotVoter,
 		node.ErrClosed:         admin.FailureNoLeader,
 		fsm.ErrNotFound:        admin.FailureOther,
 		fmt.Errorf("%w: %w", node.ErrOutcomeUnknown, node.ErrNoLeader): admin.FailureOutcomeUnknown,
@@ -62,4 +64,16 @@ func TestErrorsOfTheLogAreTold(t *testing.T) {
 			t.Errorf("%v is %v, want %v", err, got, want)
 		}
 	}
+}
+
+// Contract: SIGTERM ends with exit code 0, also where there is nobody to hand
+// the counters to.
+func TestANodeThatWaitsForOthersStopsInOrder(t *testing.T) {
+	p := launch(t, "--dev", "--join", "127.0.0.1:1", "--bootstrap-expect", "2")
+	p.eventually(regexp.MustCompile(`msg=serving http=(\S+)`))
+	p.signals <- syscall.SIGTERM
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	p.eventually(regexp.MustCompile(`level=WARN msg="the cluster did not answer before the end`))
 }

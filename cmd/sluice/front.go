@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"sluice/admin"
 	"sluice/proxy"
@@ -39,6 +41,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.stopping.Load() {
 		w.Header().Set("Connection", "close")
 	}
+	boundBody(w, r, unreadTime)
 	path, err := proxy.CleanPath(r)
 	if err != nil {
 		f.refusePath(w, r, err)
@@ -51,6 +54,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p == nil:
 		f.starting(w, r, path)
 	case admin.Owns(path):
+		if r.Method == http.MethodPost {
+			boundBody(w, r, bodyTime)
+		}
 		// The control plane routes by the path as it is now; what it was asked
 		// with plays no part any more.
 		clean := *r
@@ -60,6 +66,50 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.control.ServeHTTP(w, &clean)
 	default:
 		p.data.ServeHTTP(w, r)
+	}
+	linger(w, r)
+}
+
+const (
+	// bodyTime is how long the whole body of a management write may take.
+	bodyTime = 30 * time.Second
+	// unreadTime is how long a body may take that nobody reads.
+	unreadTime = 2 * time.Second
+)
+
+// boundBody bounds the time that the body of a request may take. The server
+// reads what a handler has left of it before it sends the answer, so a body
+// that never comes would hold any answer, and its connection, for ever. The
+// data plane puts a deadline of its own on every read of a body that it wants.
+func boundBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+	if r.ContentLength == 0 {
+		return
+	}
+	// An error means that this writer has no deadlines (a test's recorder).
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
+}
+
+// maxLinger bounds what is read of a body that nobody wants, in bytes.
+const maxLinger = 32 << 20
+
+// linger lets a client have its answer that closes its connection with this
+// request, as balancers do, and that still sends a body which was refused: to
+// close with bytes unread is a reset, which takes the answer away with it. On
+// a connection that would have been kept the server sees to that itself.
+func linger(w http.ResponseWriter, r *http.Request) {
+	if !r.Close || r.ContentLength == 0 || r.Header.Get("Expect") != "" {
+		return
+	}
+	rc := http.NewResponseController(w)
+	if rc.SetReadDeadline(time.Now().Add(unreadTime)) != nil {
+		return // a test's recorder
+	}
+	var first [1]byte
+	if n, _ := r.Body.Read(first[:]); n == 0 {
+		return // it was read to its end, or does not come
+	}
+	if rc.Flush() == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // what cannot be read is not wanted either
 	}
 }
 

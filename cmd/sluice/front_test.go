@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func newFront(t *testing.T, data, control http.HandlerFunc) *front {
@@ -99,5 +103,60 @@ func TestAPanicInAnAnswerBreaksItOff(t *testing.T) {
 	defer r.Body.Close()
 	if b, err := io.ReadAll(r.Body); err == nil {
 		t.Errorf("the answer %q looks whole", b)
+	}
+}
+
+// dialFront serves f and returns a connection to it that gives up after 20 s.
+func dialFront(t *testing.T, f *front) net.Conn {
+	t.Helper()
+	srv := httptest.NewServer(f)
+	t.Cleanup(srv.Close)
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+func TestABodyThatNeverComesHoldsNoAnswer(t *testing.T) {
+	answer := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }
+	for _, line := range []string{"GET /health/liveness", "GET /", "POST /v1/%2e%2e/x", "POST /v1/models", "GET /v1/models", "GET /metrics"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			c := dialFront(t, newFront(t, answer, answer))
+			start := time.Now()
+			fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", line)
+			r, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatalf("no answer after %v: %v", time.Since(start), err)
+			}
+			_ = r.Body.Close()
+			if took := time.Since(start); took > 2*unreadTime {
+				t.Errorf("the answer took %v", took)
+			}
+		})
+	}
+}
+
+func TestARefusedBodyDoesNotTakeItsAnswerAway(t *testing.T) {
+	f := newFront(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "too large")
+	}, nil)
+	c := dialFront(t, f)
+	const size = 24 << 20
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+	if n, err := c.Write(make([]byte, size)); err != nil {
+		t.Fatalf("the connection broke after %d bytes of the body: %v", n, err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if b, err := io.ReadAll(r.Body); r.StatusCode != http.StatusRequestEntityTooLarge || string(b) != "too large" || err != nil {
+		t.Errorf("%d %q %v", r.StatusCode, b, err)
 	}
 }

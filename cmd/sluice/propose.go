@@ -72,8 +72,10 @@ func (a *app) propose(f *config.File) {
 			}
 			if a.proposed(f, r, err) {
 				if a.readiness().Ready {
-					debug.FreeOSMemory() // loading many keys left as much garbage behind
-					a.logger.Info("ready")
+					a.wasReady.Do(func() {
+						debug.FreeOSMemory() // loading many keys left as much garbage behind
+						a.logger.Info("ready")
+					})
 				}
 				return
 			}

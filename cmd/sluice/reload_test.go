@@ -54,6 +54,10 @@ func TestReload(t *testing.T) {
 	p.rewrite(path, fmt.Sprintf(configHead, "1s", "rpm = 2"))
 	p.eventually(regexp.MustCompile(`the file holds an (older) configuration and is not applied`))
 
+	if n := strings.Count(p.stderr.String(), "msg=ready"); n != 1 {
+		t.Errorf("it became ready %d times", n)
+	}
+
 	t.Log("settings of the node are named, because they need a restart")
 	p.rewrite(path, fmt.Sprintf(configHead, "2s", "rpm = 5"))
 	p.eventually(regexp.MustCompile(`take effect at its next start" settings=(\[gateway.drain\])`))
@@ -75,11 +79,17 @@ func TestExitCodesAndOneLine(t *testing.T) {
 		rows int    // of stderr
 	}{
 		{"version", []string{"version"}, 0, "sluice " + version, "", 0},
+		{"version as a flag", []string{"--version"}, 0, "sluice " + version + " go", "", 0},
 		{"help", []string{"--help"}, 0, "serve", "", 0},
+		{"help of a command", []string{"help", "admin", "limits"}, 0, "--watch", "", 0},
+		{"help of no command", []string{"help", "sevre"}, 2, "", `unknown command "sevre"; see sluice --help`, 1},
+		{"help of no subcommand", []string{"help", "admin", "key", "x"}, 2, "", `unknown command "x"; see sluice admin key --help`, 1},
 		{"no command", nil, 2, "", "no command given", 1},
 		{"unknown command", []string{"sevre"}, 2, "", `unknown command "sevre"`, 1},
 		{"unknown subcommand", []string{"config", "chekc"}, 2, "", `unknown command "chekc"`, 1},
 		{"unknown flag", []string{"serve", "--nope"}, 2, "", "unknown flag: --nope; see sluice serve --help", 1},
+		{"unknown flag of the whole", []string{"--nope"}, 2, "", "unknown flag: --nope; see sluice --help", 1},
+		{"apply a file of no effect", []string{"admin", "config", "apply", writeFile(t, "empty.toml", "[gateway]\n")}, 2, "", "empty.toml says nothing cluster-wide", 1},
 		{"stray argument", []string{"serve", "x"}, 2, "", `unknown command "x" for "sluice serve"`, 1},
 		{"missing argument", []string{"config", "check"}, 2, "", "accepts 1 arg(s), received 0", 1},
 		{"check a good file", []string{"config", "check", good}, 0, `master_key = "os.environ/SLUICE_MASTER_KEY"`, "", 0},

@@ -26,6 +26,9 @@ func newRootCommand(e environ) *cobra.Command {
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.AddCommand(newServeCommand(e), newConfigCommand(e), newVersionCommand(), newAdminCommand(e))
+	root.SetHelpCommand(newHelpCommand())
+	root.Version = version
+	root.SetVersionTemplate(versionLine())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -33,7 +36,7 @@ func newRootCommand(e environ) *cobra.Command {
 // newGroup returns a command that only has subcommands. Cobra itself would show
 // help and succeed when a subcommand is missing.
 func newGroup(use, short string) *cobra.Command {
-	return &cobra.Command{
+	group := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
@@ -48,6 +51,8 @@ func newGroup(use, short string) *cobra.Command {
 			return &usageError{fmt.Errorf("no command given; use one of %s", strings.Join(names, ", "))}
 		},
 	}
+	group.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	return group
 }
 
 // asUsage makes wrong arguments and flags of cmd wrong usage.
@@ -63,11 +68,34 @@ func asUsage(cmd *cobra.Command, check cobra.PositionalArgs) *cobra.Command {
 	return cmd
 }
 
+// newHelpCommand returns `sluice help`. Cobra's own shows the help of what it
+// understood of a misspelt command, and succeeds.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]...", Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return &usageError{err}
+			}
+			if len(rest) > 0 {
+				return &admincli.UsageError{Err: fmt.Errorf("unknown command %q; see %s --help", rest[0], found.CommandPath())}
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("sluice %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersionCommand() *cobra.Command {
 	return asUsage(&cobra.Command{
 		Use: "version", Short: "Print the version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "sluice %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}, cobra.NoArgs)
@@ -102,6 +130,9 @@ func newAdminCommand(e environ) *cobra.Command {
 			f, problems := config.Read(path, config.Options{Lookup: e.lookup, Remote: true})
 			if err := problems.Err(); err != nil {
 				return fsm.Config{}, err
+			}
+			if !f.ClusterWide {
+				return fsm.Config{}, fmt.Errorf("%s says nothing cluster-wide, so it would take all models away; add [[models]] to it, or name another file", path)
 			}
 			return f.Cluster, nil
 		},

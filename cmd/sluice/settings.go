@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -60,7 +61,7 @@ func (s *serveFlags) load(lookup config.Lookup) (*config.File, config.Problems) 
 		problems = append(problems, config.Problem{Key: "--bootstrap-expect",
 			Problem: fmt.Sprintf("%d is out of range", s.bootstrapExpect), Remedy: "use 1 to 99, or leave it out to join a cluster that runs"})
 	}
-	s.override(f)
+	problems = append(problems, s.override(f)...)
 	if s.dev {
 		if err := s.develop(f); err != nil {
 			problems = append(problems, config.Problem{Key: "--dev", Problem: err.Error()})
@@ -69,25 +70,49 @@ func (s *serveFlags) load(lookup config.Lookup) (*config.File, config.Problems) 
 	return f, append(problems, f.Check()...)
 }
 
-func (s *serveFlags) override(f *config.File) {
+// override lays the flags over the file. A flag that is given and empty is most
+// likely a variable that is not set, and must not mean a default: without its
+// directory a node would keep everything in memory, without its peers it would
+// form a cluster of its own.
+func (s *serveFlags) override(f *config.File) config.Problems {
+	var problems config.Problems
+	empty := func(flag string) {
+		problems = append(problems, config.Problem{Key: "--" + flag, Problem: "is empty", Remedy: "give it a value, or leave the flag out"})
+	}
 	g, c := &f.Node.Gateway, &f.Node.Cluster
-	for flag, to := range map[string]struct{ setting, value *string }{
-		"node-id":           {&c.NodeID, &s.nodeID},
-		"data-dir":          {&g.DataDir, &s.dataDir},
-		"listen":            {&g.Listen, &s.listen},
-		"cluster-listen":    {&c.Listen, &s.clusterListen},
-		"cluster-advertise": {&c.Advertise, &s.clusterAdvertise},
+	for _, o := range []struct {
+		flag           string
+		setting, value *string
+	}{
+		{"node-id", &c.NodeID, &s.nodeID},
+		{"data-dir", &g.DataDir, &s.dataDir},
+		{"listen", &g.Listen, &s.listen},
+		{"cluster-listen", &c.Listen, &s.clusterListen},
+		{"cluster-advertise", &c.Advertise, &s.clusterAdvertise},
 	} {
-		if s.given(flag) {
-			*to.setting = *to.value
+		switch {
+		case !s.given(o.flag):
+		case strings.TrimSpace(*o.value) == "":
+			empty(o.flag)
+		default:
+			*o.setting = *o.value
 		}
 	}
 	if s.given("join") {
-		c.Join = s.join
+		c.Join = nil
+		for _, address := range s.join {
+			if address = strings.TrimSpace(address); address != "" {
+				c.Join = append(c.Join, address)
+			}
+		}
+		if len(c.Join) == 0 {
+			empty("join")
+		}
 	}
 	if s.given("bootstrap-expect") {
 		c.BootstrapExpect = s.bootstrapExpect
 	}
+	return problems
 }
 
 // develop lays what --dev means over the settings; a file still counts.

@@ -109,3 +109,18 @@ func TestDevNeedsNothing(t *testing.T) {
 		t.Errorf("settings are %+v, %+v", f.Node, f.Cluster)
 	}
 }
+
+func TestAFlagThatIsEmptyMeansNoDefault(t *testing.T) {
+	for _, flag := range []string{"node-id", "data-dir", "listen", "cluster-listen", "cluster-advertise", "join"} {
+		for _, value := range []string{"", " "} {
+			_, ps := loadFlags(t, nil, "--dev", "--"+flag, value)
+			if !strings.Contains(ps.Error(), "--"+flag+": is empty; give it a value") {
+				t.Errorf("--%s %q: problems are %q", flag, value, ps.Error())
+			}
+		}
+	}
+	f, ps := loadFlags(t, nil, "--dev", "--join", "127.0.0.1:1, 127.0.0.1:2")
+	if len(ps) > 0 || strings.Join(f.Node.Cluster.Join, "|") != "127.0.0.1:1|127.0.0.1:2" {
+		t.Errorf("%q, %v", f.Node.Cluster.Join, ps)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,7 @@ type app struct {
 	registry *prometheus.Registry
 	kept     atomic.Uint64 // the last log entry that may lie before a full stop
 	proposer proposer
+	wasReady sync.Once // the log says "ready" once, not after every reload
 }
 
 // start wires a node and returns when it serves; it becomes ready by itself,
@@ -64,12 +66,13 @@ func start(ctx context.Context, f *config.File, lookup config.Lookup, logger *sl
 	}
 	a.kept.Store(math.MaxUint64) // until the log is open
 	for _, step := range []func(context.Context) error{
-		a.serveHTTP,  // answers 503 until openPlanes
-		a.openState,  // fsm: what is replicated
-		a.openNode,   // node: the log; Raft starts to apply
-		a.seedClock,  // before this node may stamp entries for others
-		a.openGate,   // limiter: what is admitted
-		a.openPlanes, // proxy, admin: what is served
+		a.serveHTTP,    // answers 503 until openPlanes
+		a.openState,    // fsm: what is replicated
+		a.openNode,     // node: the log; Raft starts to apply
+		a.seedClock,    // before this node may stamp entries for others
+		a.openGate,     // limiter: what is admitted
+		a.watchSilence, // tells the ledger of nodes that died
+		a.openPlanes,   // proxy, admin: what is served
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, a.stop())
@@ -137,7 +140,14 @@ func (a *app) openGate(context.Context) error {
 	a.cleanup.add("flush the limiter", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushTime)
 		defer cancel()
-		return g.Close(ctx)
+		err := g.Close(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			// The stop itself was in order: whoever looks after the process must
+			// not take a missing majority for a fault of this node.
+			a.logger.Warn("the cluster did not answer before the end: what was not recorded yet is lost", "error", err)
+			return nil
+		}
+		return err
 	})
 	return nil
 }

@@ -172,7 +172,7 @@ func configure(ctx context.Context, members []*member, rounds int) error {
 		})
 	}
 	for _, m := range members {
-		if _, err := m.client.ApplyConfig(ctx, c, "benchmark"); err != nil {
+		if _, err := m.client.ApplyConfig(ctx, c, "benchmark", fsm.WriteOptions{}); err != nil {
 			return fmt.Errorf("configure the models: %w", err)
 		}
 	}

@@ -85,7 +85,7 @@ func Open(t testing.TB, cfg fsm.Config) (*fsm.State, *fsm.Client, *Log) {
 	})
 	log := NewLog(s)
 	client := fsm.NewClient(log, s)
-	if _, err := client.ApplyConfig(context.Background(), cfg, "test"); err != nil {
+	if _, err := client.ApplyConfig(context.Background(), cfg, "test", fsm.WriteOptions{}); err != nil {
 		t.Fatalf("apply configuration: %v", err)
 	}
 	return s, client, log

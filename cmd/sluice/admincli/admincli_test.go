@@ -138,7 +138,9 @@ search  t1  prod      none  none  none      all     blocked  1`)
 
 func TestPrioritiesModelsAndLimits(t *testing.T) {
 	r := newRig(t)
-	equal(t, r.ok("priority", "set", "batch", "5%"), "batch has 5.0% (configuration version 2, applied).")
+	equal(t, r.ok("priority", "set", "batch", "5%"), `
+batch has 5.0% (configuration version 2, applied).
+Warning: models my-fake-model, gpt-5.6-luna: priority_reservation adds up to 1.05; every share is divided by that`)
 	equal(t, r.ok("priority", "unset", "batch"), "batch has no share of its own (configuration version 3, applied).")
 	equal(t, r.ok("priority", "list"), `
 PRIORITY      SHARE
@@ -153,11 +155,11 @@ my-fake-model  none  60    fake-1      mock/my-fake-model      1       -
 gpt-5.6-luna   10    1000  luna-1      openai_compatible/luna  1       https://llm.example/v1`)
 	admintest.Count(t, r.store, "n1", limiter.Ticket{Model: "gpt-5.6-luna", Priority: "dev"}, 528)
 	equal(t, r.ok("limits", "fast"), `
-MODEL         PRIORITY  SHARE  RPM   TPM       SATURATION      MODE    RESETS IN
-gpt-5.6-luna  (all)     -      1/10  528/1000  52.8% of 50.0%  strict  1m0s
-gpt-5.6-luna  dev       10.0%  1/1   528/100   -               -       -
-gpt-5.6-luna  prod      90.0%  0/9   0/900     -               -       -
-gpt-5.6-luna  (others)  25.0%  0/2   0/250     -               -       -
+MODEL         PRIORITY  SHARE  RPM   TPM       SATURATION  THRESHOLD  MODE    RESETS IN
+gpt-5.6-luna  (all)     -      1/10  528/1000  52.8%       50.0%      strict  1m0s
+gpt-5.6-luna  dev       10.0%  1/1   528/100   -           -          -       -
+gpt-5.6-luna  prod      90.0%  0/9   0/900     -           -          -       -
+gpt-5.6-luna  (others)  25.0%  0/2   0/250     -           -          -       -
 
 Limits are held: exact`)
 }
@@ -199,6 +201,15 @@ n3    host3:4100  replica  no         -        -`)
 	out := r.ok("cluster", "join-token")
 	if !strings.Contains(out, "--join host1:4100,host2:4100,host3:4100\n") || !strings.Contains(out, "cluster.secret") || strings.Contains(out, masterKey) {
 		t.Error(out)
+	}
+	if strings.Contains(out, "loopback") {
+		t.Error(out)
+	}
+	for addr, want := range map[string]bool{"127.0.0.1:4100": true, "[::1]:4100": true, "localhost:4100": true, "10.0.0.1:4100": false} {
+		needs := newJoinToken(&admin.ClusterStatus{Nodes: []admin.NodeState{{Address: addr}}}).Needs
+		if got := strings.Contains(strings.Join(needs, "\n"), "loopback"); got != want {
+			t.Errorf("%s: %q", addr, needs)
+		}
 	}
 	equal(t, r.ok("cluster", "remove", "n3"), "n3 is no longer a member.")
 	equal(t, r.ok("cluster", "transfer"), "Another node leads now.")

@@ -3,6 +3,7 @@ package admincli
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func newClusterStatusCommand(g *globalOptions) *cobra.Command {
 }
 
 func showCluster(p *printer, s *admin.ClusterStatus) {
-	leader := "none"
+	leader := "none (nothing can be changed until there is one)"
 	if s.Leader != nil {
 		leader = s.Leader.ID + " (" + s.Leader.Address + ")"
 	}
@@ -89,8 +90,16 @@ func newJoinToken(s *admin.ClusterStatus) *joinToken {
 		"Put the new host's own name in place of HOST.",
 		"cluster.secret and gateway.master_key must be the same there as on the other nodes; they are not shown here.",
 	}}
+	local := false
 	for _, n := range s.Nodes {
 		t.Join = append(t.Join, n.Address)
+		if host, _, err := net.SplitHostPort(n.Address); err == nil {
+			ip := net.ParseIP(host)
+			local = local || host == "localhost" || ip != nil && ip.IsLoopback()
+		}
+	}
+	if local {
+		t.Needs = append(t.Needs, "Members here have loopback addresses, which only nodes on their own host can reach; start them with --cluster-listen and --cluster-advertise first.")
 	}
 	t.Command = "sluice serve --config sluice.toml --cluster-listen 0.0.0.0:4100 --cluster-advertise HOST:4100 --join " + strings.Join(t.Join, ",")
 	return t

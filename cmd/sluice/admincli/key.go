@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -183,7 +184,7 @@ func showKey(p *printer, hash string, k admin.KeyColumns) {
 	p.row("rpm", limit(k.RPM))
 	p.row("tpm", limit(k.TPM))
 	p.row("max parallel", limit(k.MaxParallel))
-	p.row("state", keyState(k))
+	p.row("state", p.keyState(k))
 	p.row("expires", expiry(k))
 	p.row("created", moment(&k.CreatedAt))
 	p.row("metadata", otherMetadata(k.Metadata))
@@ -193,13 +194,19 @@ func showKeys(p *printer, keys []admin.KeyRow) {
 	p.row("ALIAS", "NAME", "TEAM", "PRIORITY", "RPM", "TPM", "PARALLEL", "MODELS", "STATE", "EXPIRES", "HASH")
 	for _, k := range keys {
 		p.row(text(k.KeyAlias), k.KeyName, text(k.TeamID), priorityIn(k.Metadata), limit(k.RPM), limit(k.TPM), limit(k.MaxParallel),
-			all(k.Models), keyState(k.KeyColumns), expiry(k.KeyColumns), k.Token)
+			all(k.Models), p.keyState(k.KeyColumns), expiry(k.KeyColumns), k.Token)
 	}
 }
 
-func keyState(k admin.KeyColumns) string {
+// keyState says whether a key works; by this host's clock for one that expires.
+func (p *printer) keyState(k admin.KeyColumns) string {
 	if k.Blocked != nil && *k.Blocked {
 		return "blocked"
+	}
+	if k.Expires != nil {
+		if t, err := time.Parse(time.RFC3339Nano, *k.Expires); err == nil && !p.env.Now().Before(t) {
+			return "expired"
+		}
 	}
 	return "active"
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +29,12 @@ func (o *limitsOptions) AddFlags(f *pflag.FlagSet) {
 
 func newLimitsCommand(g *globalOptions) *cobra.Command {
 	var o limitsOptions
-	cmd := &cobra.Command{Use: "limits [MODEL]", Short: "Show the running windows: used, saturation, pools", Args: atMost(1)}
+	cmd := &cobra.Command{Use: "limits [MODEL]", Short: "Show the running windows: used, saturation, pools", Args: atMost(1),
+		Long: `Show the running windows: used, saturation, pools.
+
+RPM and TPM are used/limit of the running window. A saturation below the threshold
+is generous: only the model's own limit refuses. From the threshold on it is strict:
+every priority is also held to its pool.`}
 	o.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		model := ""
@@ -54,6 +61,9 @@ func watchLimits(g *globalOptions, cmd *cobra.Command, interval time.Duration, c
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd.SetContext(ctx)
 	out := cmd.OutOrStdout()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -109,15 +119,15 @@ func isTerminal(w io.Writer) bool {
 }
 
 func showLimits(p *printer, l *admin.LimitsAnswer, now time.Time) {
-	p.row("MODEL", "PRIORITY", "SHARE", "RPM", "TPM", "SATURATION", "MODE", "RESETS IN")
+	p.row("MODEL", "PRIORITY", "SHARE", "RPM", "TPM", "SATURATION", "THRESHOLD", "MODE", "RESETS IN")
 	for _, m := range l.Models {
-		p.row(m.Model, "(all)", "", gauge(m.RPM), gauge(m.TPM), percent(m.Saturation)+" of "+percent(m.Threshold), m.Mode, resetsIn(m.ResetsAt, now))
+		p.row(m.Model, "(all)", "", gauge(m.RPM), gauge(m.TPM), percent(m.Saturation), percent(m.Threshold), m.Mode, resetsIn(m.ResetsAt, now))
 		for _, pool := range m.Pools {
 			name := "(others)"
 			if pool.Priority != nil {
 				name = *pool.Priority
 			}
-			p.row(m.Model, name, percent(pool.Share), gauge(pool.RPM), gauge(pool.TPM), "", "", "")
+			p.row(m.Model, name, percent(pool.Share), gauge(pool.RPM), gauge(pool.TPM), "", "", "", "")
 		}
 	}
 	p.blank()

@@ -1,23 +1,17 @@
 package admincli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"sluice/admin"
 	"sluice/limiter"
 )
-
-// printer writes tables. Errors of the writer are kept until the end.
-type printer struct {
-	tab *tabwriter.Writer
-	err error
-}
 
 // print shows an answer as JSON, or as show writes it.
 func (o *globalOptions) print(w io.Writer, answer any, show func(*printer)) error {
@@ -30,46 +24,17 @@ func (o *globalOptions) print(w io.Writer, answer any, show func(*printer)) erro
 		}
 		return nil
 	}
-	p := &printer{tab: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	out := bufio.NewWriter(w)
+	p := &printer{w: out, env: &o.env}
 	show(p)
-	if err := p.tab.Flush(); p.err == nil {
+	p.flush()
+	if err := out.Flush(); p.err == nil {
 		p.err = err
 	}
 	if p.err != nil {
 		return fmt.Errorf("write answer: %w", p.err)
 	}
 	return nil
-}
-
-// row writes the cells of one line. What came from elsewhere cannot break the
-// table or steer the terminal.
-func (p *printer) row(cells ...string) {
-	for i, c := range cells {
-		c = strings.Map(func(r rune) rune {
-			if r < ' ' || r >= 0x7f && r < 0xa0 {
-				return '?'
-			}
-			return r
-		}, c)
-		if c == "" {
-			c = "-"
-		}
-		cells[i] = c
-	}
-	line := strings.Join(cells, "\t") + "\n"
-	if _, err := io.WriteString(p.tab, line); err != nil && p.err == nil {
-		p.err = err
-	}
-}
-
-// blank ends a table; the next one has columns of its own.
-func (p *printer) blank() {
-	if err := p.tab.Flush(); err != nil && p.err == nil {
-		p.err = err
-	}
-	if _, err := io.WriteString(p.tab, "\n"); err != nil && p.err == nil {
-		p.err = err
-	}
 }
 
 // limit shows a limit; 0 is worth a word.

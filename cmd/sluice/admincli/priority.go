@@ -47,12 +47,30 @@ func newPrioritySetCommand(g *globalOptions) *cobra.Command {
 			if err != nil {
 				return &UsageError{Err: err}
 			}
+			var warnings []string
 			return request(g, cmd, func(ctx context.Context, c *admin.Client) (*admin.ConfigWritten, error) {
-				return c.SetPriority(ctx, args[0], s)
+				w, err := c.SetPriority(ctx, args[0], s)
+				if err == nil {
+					warnings = afterwards(ctx, c)
+				}
+				return w, err
 			}, func(p *printer, w *admin.ConfigWritten) {
 				p.row(fmt.Sprintf("%s has %s (configuration version %d, %s).", args[0], share(s), w.Version, w.Status))
+				for _, warning := range warnings {
+					p.row("Warning: " + warning)
+				}
 			})
 		}}
+}
+
+// afterwards returns what is odd about the table now, such as shares that add up
+// to more than there is. That it cannot be asked for is no fault of the write.
+func afterwards(ctx context.Context, c *admin.Client) []string {
+	l, err := c.Priorities(ctx)
+	if err != nil {
+		return nil
+	}
+	return l.Warnings
 }
 
 func newPriorityUnsetCommand(g *globalOptions) *cobra.Command {

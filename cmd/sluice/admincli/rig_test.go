@@ -90,7 +90,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(srv.Close)
 	r.url = srv.URL
 	r.env = map[string]string{envServer: srv.URL, envMasterKey: masterKey}
-	if _, err := r.store.ApplyConfig(t.Context(), admintest.Config(), "test.toml"); err != nil {
+	if _, err := r.store.ApplyConfig(t.Context(), admintest.Config(), "test.toml", fsm.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return r

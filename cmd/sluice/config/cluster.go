@@ -1,7 +1,7 @@
 package config
 
 import (
-	"math"
+	"fmt"
 	"time"
 
 	"sluice/fsm"
@@ -27,15 +27,16 @@ func (r *reader) readCluster(root *table) fsm.Config {
 	return c
 }
 
-// saysClusterWide reports whether a document has a table of the cluster-wide half.
+// saysClusterWide reports whether a document has a table of the cluster-wide
+// half. gateway.window alone does not count: the file of one node, which sets
+// it in a table of that node, must not replace the models of all.
 func saysClusterWide(vals map[string]any) bool {
 	for _, name := range []string{"models", "aliases", "priority_reservation", "priority_reservation_settings", "limits", "upstream"} {
 		if _, ok := vals[name]; ok {
 			return true
 		}
 	}
-	_, ok := asTable(vals["gateway"])["window"]
-	return ok
+	return false
 }
 
 func asTable(v any) map[string]any {
@@ -98,7 +99,7 @@ func (r *reader) readDeployment(t *table) fsm.Deployment {
 		NoStreamUsage: t.boolean("no_stream_usage", false),
 	}
 	if t.has("weight") {
-		w := t.whole("weight", 1, 0, math.MaxInt32)
+		w := t.whole("weight", 1, 0, 1_000_000)
 		d.Weight = &w
 	} else {
 		t.get("weight")
@@ -126,7 +127,13 @@ func (r *reader) readReservation(root *table, c *fsm.Config) {
 
 // readShare reads 0.9 or {type = "rpm", value = 9}.
 func (r *reader) readShare(t *table, name string) limiter.Share {
-	if _, ok := t.vals[name].(map[string]any); !ok {
+	switch v := t.vals[name].(type) {
+	case map[string]any:
+	case string: // as the commands take it; a remedy that says 0 would block the priority
+		t.get(name)
+		t.wrongType(name, v, "a number", fmt.Sprintf(`0.9, or %s = {type = "rpm", value = 9}`, name))
+		return limiter.Share{Kind: limiter.SharePercent}
+	default:
 		return limiter.Share{Kind: limiter.SharePercent, Value: t.number(name, 0, 0, 1)}
 	}
 	e := t.table(name)

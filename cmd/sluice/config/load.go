@@ -97,6 +97,9 @@ func Parse(name string, data []byte, o Options) (*File, Problems) {
 	f.ClusterWide = saysClusterWide(vals)
 	root.close()
 	r.validate(f)
+	if !f.ClusterWide && r.lines["gateway.window"] > 0 {
+		f.Warnings = append(f.Warnings, "gateway.window is cluster-wide; in a file without [[models]] it only counts where the cluster has no configuration yet")
+	}
 	return f, r.problems.sort()
 }
 

@@ -22,6 +22,7 @@ func environment(vars map[string]string) Lookup {
 
 var testVars = map[string]string{
 	"MASTER": "sk-master", "SECRET": "cluster-secret-of-some-length", "PROVIDER": "sk-provider",
+	"TEMPLATE": "${MASTER}", "KUBE": "$(MASTER)", "REFERENCE": "os.environ/MASTER", "INNER": "a b", "FOREIGN": "sk-schlüssel",
 	"EMPTY": "", "BLANK": "  ", "LINES": "a\nb", "TRAILING": "a ", "BELL": "a\ab",
 }
 
@@ -203,7 +204,8 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"share NaN", base + "[priority_reservation]\nprod = nan\n", "f.toml:4: priority_reservation.prod: NaN is not a number"},
 		{"share negative", base + "[priority_reservation]\nprod = -0.5\n", "f.toml:4: priority_reservation.prod: -0.5 is negative"},
 		{"share infinite", base + "[priority_reservation]\nprod = {type = \"rpm\", value = inf}\n", "f.toml:4: priority_reservation.prod.value: +Inf is out of range"},
-		{"share text", base + "[priority_reservation]\nprod = \"0.9\"\n", "f.toml:4: priority_reservation.prod: is text, not a number"},
+		{"share text", base + "[priority_reservation]\nprod = \"90%\"\n", `f.toml:4: priority_reservation.prod: is text, not a number; write prod = 0.9, or prod = {type = "rpm", value = 9}`},
+		{"azure without a base", base + "[[models]]\nname = \"m\"\nprovider = \"azure\"\n", `f.toml:3: models[0].api_base: azure needs it; write api_base = "https://NAME.openai.azure.com"`},
 		{"share type", base + "[priority_reservation]\nprod = {type = \"tokens\", value = 1}\n", `f.toml:4: priority_reservation.prod.type: unknown value "tokens"`},
 		{"share without value", base + "[priority_reservation]\nprod = {type = \"rpm\"}\n", "f.toml:4: priority_reservation.prod.value: the reservation has no value"},
 		{"threshold", base + "[priority_reservation_settings]\nsaturation_threshold = 1.5\n", "f.toml:4: priority_reservation_settings.saturation_threshold: 1.5 is out of range"},
@@ -216,9 +218,21 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"variable of two lines", "[gateway]\nmaster_key = \"os.environ/LINES\"\n", "f.toml:2: gateway.master_key: environment variable LINES has more than one line"},
 		{"variable with blanks", "[gateway]\nmaster_key = \"os.environ/TRAILING\"\n", "f.toml:2: gateway.master_key: environment variable TRAILING begins or ends"},
 		{"variable with control", "[gateway]\nmaster_key = \"os.environ/BELL\"\n", "f.toml:2: gateway.master_key: environment variable BELL holds a control"},
+		{"variable with a placeholder", "[gateway]\nmaster_key = \"os.environ/TEMPLATE\"\n", "f.toml:2: gateway.master_key: environment variable TEMPLATE holds a reference that nothing has replaced; set TEMPLATE"},
+		{"variable with a pod's placeholder", base + model + "api_key = \"os.environ/KUBE\"\n", "f.toml:6: models[0].api_key: environment variable KUBE holds a reference"},
+		{"variable with a reference", "[gateway]\nmaster_key = \"os.environ/REFERENCE\"\n", "f.toml:2: gateway.master_key: environment variable REFERENCE holds a reference"},
+		{"master key with a blank", "[gateway]\nmaster_key = \"os.environ/INNER\"\n", "f.toml:2: gateway.master_key: the value of os.environ/INNER cannot be sent as a key; use at most 4096 visible ASCII"},
+		{"master key of other letters", "[gateway]\nmaster_key = \"os.environ/FOREIGN\"\n", "f.toml:2: gateway.master_key: the value of os.environ/FOREIGN cannot be sent as a key"},
+		{"nobody can dial it", base + "[cluster]\nlisten = \"0.0.0.0:4100\"\nsecret = \"os.environ/SECRET\"\n", "f.toml:3: cluster.advertise: other nodes cannot dial 0.0.0.0:4100; set it to this node's own host name"},
+		{"node id", base + "[cluster]\nnode_id = \"../n1\"\n", "f.toml:4: cluster.node_id: \"../n1\" is not a node id; use 1 to 64 letters"},
+		{"address with a blank", base + "[cluster]\njoin = [\" a:1\"]\n", "f.toml:4: cluster.join[0]: \" a:1\" is not an address"},
+		{"empty text in list", base + "[cluster]\njoin = [\"\"]\n", "f.toml:4: cluster.join[0]: is empty; write"},
+		{"weight", base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\nweight = 1000001\n", "f.toml:6: models[0].weight: 1000001 is out of range; use a whole number from 0 to 1000000"},
+		{"rate of shares", base + "[priority_reservation]\nprod = {type = \"rpm\", value = -1}\n", "f.toml:4: priority_reservation.prod.value: -1 is negative; use a number from 0 to 9007199254740992"},
+		{"invisible name", base + "[[models]]\nname = \"a\\tb\"\nprovider = \"mock\"\n", "f.toml:4: models[0].name: the name holds the invisible character U+0009"},
 		{"provider key not set", base + model + "api_key = \"os.environ/NOPE\"\n", "f.toml:6: models[0].api_key: environment variable NOPE is not set"},
 		{"base not set", base + model + "api_base = \"os.environ/NOPE\"\n", "f.toml:6: models[0].api_base: environment variable NOPE is not set"},
-		{"cluster secret", base + "[cluster]\nlisten = \"0.0.0.0:4100\"\n", "f.toml:3: cluster.secret: cluster.listen is 0.0.0.0:4100, which others can reach"},
+		{"cluster secret", base + "[cluster]\nlisten = \"10.0.0.1:4100\"\n", "f.toml:3: cluster.secret: cluster.listen is 10.0.0.1:4100, which others can reach"},
 		{"alone beside others", base + "[cluster]\njoin = [\"127.0.0.1:4100\", \"a:1\"]\nbootstrap_expect = 1\n", "f.toml:5: cluster.bootstrap_expect: 1 would give this node a cluster of its own"},
 		{"replica of nobody", base + "[cluster]\nnon_voter = true\n", "f.toml:4: cluster.non_voter: a node without a vote needs others"},
 		{"half a certificate", base + "[cluster]\ncert_file = \"a\"\n", "f.toml:4: cluster.cert_file: cert_file, key_file and ca_file belong together"},
@@ -235,7 +249,7 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 			if !slices.ContainsFunc(ps, func(p Problem) bool { return strings.HasPrefix(p.String(), c.want) }) {
 				t.Errorf("want a problem that begins\n  %s\ngot\n  %v", c.want, ps)
 			}
-			if c.name != "repeated model" && c.name != "repeated table" && c.name != "single brackets" && len(ps) != 1 {
+			if c.name != "repeated table" && c.name != "single brackets" && len(ps) != 1 {
 				t.Errorf("want that one problem, got\n%v", ps)
 			}
 			for _, p := range ps {
@@ -278,6 +292,14 @@ func TestAllProblemsAreReportedAtOnceInOrder(t *testing.T) {
 	}
 	if want := []int{2, 3, 4, 5, 9, 10, 11}; !reflect.DeepEqual(at, want) {
 		t.Errorf("problems on lines %v, want %v:\n%v", at, want, ps)
+	}
+}
+
+func TestWhatOnlyTheWholeShowsStandsInItsPlace(t *testing.T) {
+	f, ps := Parse("f.toml", []byte(base+"listen = \"4000\"\ndrain = \"x\"\n"), Options{Lookup: environment(testVars)})
+	lines := strings.Split(append(ps, f.Check()...).Err().Error(), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "f.toml:3: gateway.listen") || !strings.HasPrefix(lines[1], "f.toml:4: gateway.drain") {
+		t.Errorf("not in the order of the file: %q", lines)
 	}
 }
 

@@ -43,6 +43,11 @@ func parent(path string) string {
 	return path[:cut]
 }
 
+// maxPath bounds the paths that the locator makes, in bytes: what lies deeper is
+// reported as the line of what is around it. Without a bound a small file of
+// nothing but brackets would take minutes.
+const maxPath = 4096
+
 // join appends a key to a path, quoted where TOML would need it.
 func join(path, key string) string {
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return !bare(r) }) {
@@ -101,6 +106,9 @@ func (s *locator) header() string {
 	}
 	path := ""
 	for i, part := range parts {
+		if len(path) >= maxPath {
+			break
+		}
 		path = join(path, part)
 		s.note(path)
 		n, isArray := s.last[path]
@@ -122,7 +130,9 @@ func (s *locator) header() string {
 func (s *locator) keyValue(base string) {
 	path := base
 	for _, part := range s.key() {
-		path = join(path, part)
+		if len(path) < maxPath {
+			path = join(path, part)
+		}
 		s.note(path)
 	}
 	s.blank(false)
@@ -145,8 +155,12 @@ func (s *locator) value(path string) {
 		s.pos++
 		for i, stuck := 0, false; !stuck && s.more(']'); i++ {
 			before := s.pos
-			s.note(index(path, i))
-			s.value(index(path, i))
+			element := path
+			if len(path) < maxPath {
+				element = index(path, i)
+			}
+			s.note(element)
+			s.value(element)
 			stuck = s.pos == before
 		}
 	case s.at("{"):

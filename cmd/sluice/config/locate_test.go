@@ -146,11 +146,21 @@ func FuzzLocate(f *testing.F) {
 		}
 		total := strings.Count(src, "\n") + 1
 		walk("", vals, func(path string) {
-			if n := found[path]; n < 1 || n > total {
+			if n := found[path]; len(path) < maxPath && (n < 1 || n > total) {
 				t.Errorf("%q stands on line %d of %d, in\n%s", path, n, total, src)
 			}
 		})
 	})
+}
+
+func TestManyBracketsTakeNoTime(t *testing.T) {
+	const deep = 100_000 // took minutes when every level had a path of its own
+	if found := locate("x = " + strings.Repeat("[", deep) + strings.Repeat("]", deep) + "\ny = 1\n"); found["x"] != 1 || found["y"] != 2 {
+		t.Errorf("x is on line %d, y on line %d", found["x"], found["y"])
+	}
+	if n := len(locate(strings.Repeat("a.", deep) + "a = 1\n")); n > maxPath {
+		t.Errorf("%d paths are remembered", n)
+	}
 }
 
 // walk calls f with the path of everything in v.

@@ -48,12 +48,12 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns ps as an error, nil if there are none.
+// Err returns ps in the order of the file as an error, nil if there are none.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps
+	return slices.Clone(ps).sort()
 }
 
 // sort orders problems as the file is read and drops those that say something

@@ -48,3 +48,16 @@ func TestRemoteReadsLeaveSecretsToTheNodes(t *testing.T) {
 		t.Errorf("got %+v, %v", f.Cluster, ps)
 	}
 }
+
+func TestAFileOfOneNodeSaysNothingClusterWide(t *testing.T) {
+	for doc, want := range map[string]bool{
+		base: false, base + "window = \"30s\"\n": false, base + "[log]\nlevel = \"warn\"\n": false,
+		base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\n": true, base + "[limits]\non_no_quorum = \"deny\"\n": true,
+	} {
+		f := parse(t, doc)
+		warned := len(f.Warnings) == 1 && strings.Contains(f.Warnings[0], "gateway.window is cluster-wide")
+		if f.ClusterWide != want || warned != strings.Contains(doc, "window") {
+			t.Errorf("%q: cluster-wide %v, warnings %q", doc, f.ClusterWide, f.Warnings)
+		}
+	}
+}

@@ -4,9 +4,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
+
+// maxMasterKey is the longest master key: what a client may send in a header.
+const maxMasterKey = 4096
+
+// nodeID is the form of cluster.node_id.
+var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // Settings are the node-local half of a file.
 type Settings struct {
@@ -113,10 +121,17 @@ func (f *File) Check() Problems {
 		add("gateway.master_key", "there is no master key, so nobody could manage this gateway",
 			`set master_key = "os.environ/SLUICE_MASTER_KEY" and that variable, or start with --dev`)
 	}
+	checkMasterKey(add, g.MasterKey)
+	if c.NodeID != "" && !nodeID.MatchString(c.NodeID) {
+		add("cluster.node_id", fmt.Sprintf("%.64q is not a node id", c.NodeID), "use 1 to 64 letters, digits, '.', '_' or '-'")
+	}
 	checkAddress(add, "gateway.listen", g.Listen)
 	checkAddress(add, "cluster.listen", c.Listen)
 	if c.Advertise != "" {
 		checkAddress(add, "cluster.advertise", c.Advertise)
+	}
+	if self := f.self(); unspecified(self) {
+		add("cluster.advertise", fmt.Sprintf("other nodes cannot dial %s", self), "set it to this node's own host name or address, with the port")
 	}
 	for i, j := range c.Join {
 		checkAddress(add, fmt.Sprintf("cluster.join[%d]", i), j)
@@ -126,15 +141,30 @@ func (f *File) Check() Problems {
 	return ps
 }
 
+// self is the address that the other nodes dial.
+func (f *File) self() string {
+	if c := f.Node.Cluster; c.Advertise == "" {
+		return c.Listen
+	}
+	return f.Node.Cluster.Advertise
+}
+
+// checkMasterKey refuses a key that no client could send in a header, so that
+// it shows at the start and not as an odd 401.
+func checkMasterKey(add func(key, problem, remedy string), s Secret) {
+	key := s.Reveal()
+	visible := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	if !visible || len(key) > maxMasterKey {
+		add("gateway.master_key", fmt.Sprintf("the value of %s cannot be sent as a key", s), fmt.Sprintf("use at most %d visible ASCII characters, without blanks", maxMasterKey))
+	}
+}
+
 func (f *File) checkMembership(add func(key, problem, remedy string)) {
 	c := f.Node.Cluster
 	if c.NonVoter && len(c.Join) == 0 {
 		add("cluster.non_voter", "a node without a vote needs others to replicate from", "set cluster.join to the cluster address of a member")
 	}
-	self := c.Advertise
-	if self == "" {
-		self = c.Listen
-	}
+	self := f.self()
 	others := slices.ContainsFunc(c.Join, func(j string) bool { return j != self })
 	if c.BootstrapExpect == 1 && others {
 		add("cluster.bootstrap_expect", "1 would give this node a cluster of its own, beside those in cluster.join",
@@ -164,13 +194,23 @@ func (f *File) checkSecret(add func(key, problem, remedy string)) {
 }
 
 func checkAddress(add func(key, problem, remedy string), key, addr string) {
-	_, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
-	if err != nil {
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == '/' || r == '@' }) {
 		add(key, fmt.Sprintf("%q is not an address", addr), "write host:port, such as 127.0.0.1:4000")
 	}
+}
+
+// unspecified reports an address that only a listener can have.
+func unspecified(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false // reported as not an address
+	}
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // loopback reports whether only this host can reach addr. A name other than

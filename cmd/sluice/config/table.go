@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -265,7 +266,7 @@ func (t *table) number(key string, def, lo, hi float64) float64 {
 		return def
 	}
 	if !(f >= lo && f <= hi) || math.IsInf(f, 0) { // NaN is in no range
-		remedy := fmt.Sprintf("use a number from %v to %v", lo, hi)
+		remedy := fmt.Sprintf("use a number from %v to %s", lo, strconv.FormatFloat(hi, 'f', -1, 64))
 		if math.IsInf(hi, 1) {
 			remedy = fmt.Sprintf("use a number from %v up", lo)
 		}
@@ -313,8 +314,12 @@ func (t *table) texts(key, example string) []string {
 	var out []string
 	for i := range list {
 		s, ok := list[i].(string)
-		if !ok || strings.TrimSpace(s) == "" {
+		switch {
+		case !ok:
 			t.problem(index(t.at(key), i), fmt.Sprintf("is %s, not text", kind(list[i])), "write "+example)
+			continue
+		case strings.TrimSpace(s) == "":
+			t.problem(index(t.at(key), i), "is empty", "write "+example+", or leave it out")
 			continue
 		}
 		out = append(out, s)

@@ -12,10 +12,14 @@ import (
 func (r *reader) validate(f *File) {
 	f.Cluster = f.Cluster.Normalize()
 	found := f.Cluster.Validate()
+	wrong := make(map[string]bool, len(found))
+	for _, e := range found {
+		wrong[r.inFile(e.Path, &f.Cluster)] = true
+	}
 	for _, e := range found {
 		path, msg := r.inFile(e.Path, &f.Cluster), e.Msg
-		if strings.HasSuffix(path, ".id") && r.lines[path] == 0 && strings.Contains(msg, "is empty") {
-			continue // taken from the model, whose name is empty: said there
+		if at, ok := strings.CutSuffix(path, ".id"); ok && r.lines[path] == 0 && wrong[at+".name"] {
+			continue // taken from the model's name, which is wrong itself: said there
 		}
 		for name := range f.Cluster.Reservation.Shares {
 			// This one is said of all shares, and names the one it means.

@@ -14,6 +14,10 @@ import (
 // indexes finds the array indexes in a path.
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
+// placeholder is a reference of a shell, a compose file or this package, as the
+// whole of a value: somebody's template was not filled in.
+var placeholder = regexp.MustCompile(`^(\$\{.*\}|\$\(.*\)|\{\{.*\}\}|os\.environ/.*)$`)
+
 // environ begins a value that is to be read from the environment.
 const environ = "os.environ/"
 
@@ -62,6 +66,8 @@ func secretFault(value string, set bool) string {
 		return "begins or ends with a blank"
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return "holds a control character"
+	case placeholder.MatchString(value):
+		return "holds a reference that nothing has replaced"
 	}
 	return ""
 }

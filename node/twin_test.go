@@ -1,0 +1,59 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestASecondNodeOfAnIDPushesNoMemberOut(t *testing.T) {
+	t.Parallel()
+	nodes := openCluster(t, 3)
+	leader := waitLeader(t, nodes...)
+	victim := others(nodes, leader)[0]
+	for name, dir := range map[string]string{"a copied configuration": t.TempDir(), "a copied data directory": copyOfIDs(t, victim)} {
+		// It knows the leader only, so that nobody but the leader can notice.
+		twin := openNode(t, func(o *Options) { o.ID, o.DataDir, o.Join = victim.ID(), dir, []string{leader.Addr()} })
+		eventually(t, 15*time.Second, name+": the twin is told why it is refused", func() bool {
+			return strings.Contains(twin.logs.String(), "runs at "+victim.Addr()+" already")
+		})
+		twin.close(t)
+		if s, ok := leader.member(victim.ID()); !ok || string(s.Address) != victim.Addr() {
+			t.Fatalf("%s: the member is now %+v", name, s)
+		}
+		apply(t, victim, name)
+		waitApplied(t, name, nodes...)
+	}
+}
+
+// copyOfIDs returns a directory with the ids of n and no log.
+func copyOfIDs(t *testing.T, n *testNode) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{nodeIDFile, clusterIDFile} {
+		id, err := readID(n.opts.DataDir, name)
+		if err == nil {
+			err = writeID(dir, name, id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestMemberWarnsOfAnotherClusterInItsJoinList(t *testing.T) {
+	t.Parallel()
+	other := openNode(t, func(o *Options) { o.ID = "other" })
+	waitLeader(t, other)
+	dir := t.TempDir()
+	alone := openNode(t, func(o *Options) { o.ID, o.DataDir = "alone", dir })
+	waitLeader(t, alone)
+	alone.close(t)
+	alone = alone.again(t, func(o *Options) { o.Join, o.BootstrapExpect = []string{other.Addr()}, 0 })
+	waitLeader(t, alone)
+	eventually(t, 5*time.Second, "a warning with both clusters", func() bool {
+		log := alone.logs.String()
+		return strings.Contains(log, "another cluster answers") && strings.Contains(log, other.clusterID()) && strings.Contains(log, alone.clusterID())
+	})
+}
