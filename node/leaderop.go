@@ -9,7 +9,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-const leaderRetry = 20 * time.Millisecond
+const (
+	leaderRetry = 20 * time.Millisecond
+	// lastAnswer is how long a leader that was replaced may take to answer what
+	// it was asked before: one that handed over does, one that hangs does not.
+	lastAnswer = 250 * time.Millisecond
+)
 
 type (
 	localOp  func(ctx context.Context, r *raft.Raft) error
@@ -38,7 +43,7 @@ func (n *Node) onLeader(ctx context.Context, local localOp, remote remoteOp) err
 			}
 			last = errNotLeader
 			if addr != "" && addr != n.advertise {
-				last = remote(ctx, addr)
+				last = n.whileLeader(ctx, addr, remote)
 			}
 		}
 		if last == nil || !unsent(last) {
@@ -54,6 +59,47 @@ func (n *Node) onLeader(ctx context.Context, local localOp, remote remoteOp) err
 		}
 		if err := pause(ctx, leaderRetry, changed); err != nil {
 			return fmt.Errorf("waiting for a leader: %w", err)
+		}
+	}
+}
+
+// whileLeader runs remote towards the leader at addr and ends it when another
+// leader is known, or none for as long as an election may take. A leader that
+// hangs, or that the network swallowed, does not answer and breaks no
+// connection either: without this, whoever had a call under way would wait for
+// it to come back, although the others have elected another.
+func (n *Node) whileLeader(ctx context.Context, addr string, remote remoteOp) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, believed := n.Leader() // addr may be a better one that was heard of
+	go func() {
+		if n.untilDeposed(ctx, addr, believed) && pause(ctx, n.opts.scale(lastAnswer), nil) == nil {
+			cancel()
+			n.client.close() // what idles towards it is as dead
+		}
+	}()
+	return remote(ctx, addr)
+}
+
+// untilDeposed waits until the leader is neither of two addresses any more, and
+// returns false if ctx ends first.
+func (n *Node) untilDeposed(ctx context.Context, addr, believed string) bool {
+	grace := n.opts.scale(baseGrace)
+	for {
+		changed := n.changed()
+		_, now := n.Leader()
+		wait := time.Hour // the next change wakes it
+		switch {
+		case now == "":
+			wait = grace - time.Since(n.leaderSeen())
+		case now != addr && now != believed:
+			return true
+		}
+		if wait <= 0 {
+			return true
+		}
+		if pause(ctx, wait, changed) != nil {
+			return false
 		}
 	}
 }

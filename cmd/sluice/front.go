@@ -42,6 +42,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	boundBody(w, r, unreadTime)
+	f.dispatch(w, r)
+	linger(w, r)
+}
+
+// dispatch hands the request to the plane that owns its path.
+func (f *front) dispatch(w http.ResponseWriter, r *http.Request) {
 	path, err := proxy.CleanPath(r)
 	if err != nil {
 		f.refusePath(w, r, err)
@@ -67,7 +73,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.data.ServeHTTP(w, r)
 	}
-	linger(w, r)
 }
 
 const (
@@ -89,15 +94,20 @@ func boundBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
 }
 
-// maxLinger bounds what is read of a body that nobody wants, in bytes.
-const maxLinger = 32 << 20
+const (
+	// serverReads is what the server reads by itself of a body that was left.
+	serverReads = 256 << 10
+	// maxLinger bounds what is read beyond that, in bytes.
+	maxLinger = 32 << 20
+)
 
-// linger lets a client have its answer that closes its connection with this
-// request, as balancers do, and that still sends a body which was refused: to
-// close with bytes unread is a reset, which takes the answer away with it. On
-// a connection that would have been kept the server sees to that itself.
+// linger lets a client have its answer that still sends a body which was
+// refused: to close with bytes unread is a reset, which can take the answer
+// away with it. The server sees to that itself only where little is left and
+// the connection is kept; many balancers keep none.
 func linger(w http.ResponseWriter, r *http.Request) {
-	if !r.Close || r.ContentLength == 0 || r.Header.Get("Expect") != "" {
+	small := !r.Close && r.ContentLength > 0 && r.ContentLength <= serverReads
+	if r.ContentLength == 0 || small || r.Header.Get("Expect") != "" {
 		return
 	}
 	rc := http.NewResponseController(w)

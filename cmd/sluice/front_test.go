@@ -141,22 +141,35 @@ func TestABodyThatNeverComesHoldsNoAnswer(t *testing.T) {
 }
 
 func TestARefusedBodyDoesNotTakeItsAnswerAway(t *testing.T) {
-	f := newFront(t, func(w http.ResponseWriter, _ *http.Request) {
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		_, _ = io.WriteString(w, "too large")
-	}, nil)
-	c := dialFront(t, f)
+	}
 	const size = 24 << 20
-	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
-	if n, err := c.Write(make([]byte, size)); err != nil {
-		t.Fatalf("the connection broke after %d bytes of the body: %v", n, err)
-	}
-	r, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if b, err := io.ReadAll(r.Body); r.StatusCode != http.StatusRequestEntityTooLarge || string(b) != "too large" || err != nil {
-		t.Errorf("%d %q %v", r.StatusCode, b, err)
+	for _, c := range []struct {
+		line   string
+		status int
+	}{
+		{"POST /v1/chat/completions HTTP/1.0\r\n", 413},
+		{"POST /v1/chat/completions HTTP/1.1\r\nConnection: close\r\n", 413},
+		{"POST /v1/chat/completions HTTP/1.1\r\n", 413},
+		{"POST /key/generate HTTP/1.0\r\n", 413},
+		{"POST /v1/../x HTTP/1.0\r\n", 400},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			conn := dialFront(t, newFront(t, refuse, refuse))
+			fmt.Fprintf(conn, "%sHost: x\r\nContent-Length: %d\r\n\r\n", c.line, size)
+			if n, err := conn.Write(make([]byte, size)); err != nil {
+				t.Fatalf("the connection broke after %d bytes of the body: %v", n, err)
+			}
+			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Body.Close()
+			if b, err := io.ReadAll(r.Body); r.StatusCode != c.status || len(b) == 0 || err != nil {
+				t.Errorf("%d %q %v, want %d", r.StatusCode, b, err, c.status)
+			}
+		})
 	}
 }
