@@ -76,9 +76,13 @@ func (s *State) advance(next position) {
 }
 
 func (s *State) applyBatch(b *limiter.Batch) []byte {
-	answer, err := s.ledger.Apply(s.position.Now, b, s.view.Load().Policy())
+	again, policy := s.ledger.Applied(b), s.view.Load().Policy()
+	answer, err := s.ledger.Apply(s.position.Now, b, policy)
 	if err != nil {
 		return failedAnswer(err)
+	}
+	if o := s.o.Observer(); o != nil && !again {
+		o.Observe(s.position.Now, b, answer, s.ledger, policy)
 	}
 	return appendAnswer([]byte{answerResult}, answer)
 }

@@ -10,12 +10,16 @@ import (
 
 // A batch's answer is a count and, per decision: flags, saturation (8 bytes, if
 // not 0), pool, slots, a mask of the standings that say anything, these, and
-// for a refusal scope, dimension and the two durations.
+// for a refusal scope, dimension and the two durations. Then a count and, per
+// grant: flags, number, start, time to its end, and a standing.
 
 const (
 	decisionAdmitted  = 1 << 0
 	decisionSaturated = 1 << 1
+	decisionStrict    = 1 << 2
+	decisionFinal     = 1 << 3
 	minDecision       = 4
+	minGrant          = 4
 	numDimensions     = 3
 )
 
@@ -25,7 +29,30 @@ func appendAnswer(dst []byte, a *limiter.Answer) []byte {
 	for i := range a.Decisions {
 		dst = appendDecision(dst, &a.Decisions[i])
 	}
+	dst = putUint(dst, uint64(len(a.Grants)))
+	for i := range a.Grants {
+		dst = appendGrant(dst, &a.Grants[i])
+	}
 	return dst
+}
+
+func appendGrant(dst []byte, g *limiter.Grant) []byte {
+	strict := byte(0)
+	if g.Strict {
+		strict = 1
+	}
+	dst = putUint(append(dst, strict), amount(g.N))
+	dst = putInt(dst, int64(g.EndIn))
+	return appendStanding(dst, &limiter.Standing{Start: g.Start, Limits: g.Limits, Used: g.Used})
+}
+
+func readGrant(r *reader, g *limiter.Grant) {
+	g.Strict = r.below(2, "strictness") == 1
+	g.N = int64(r.below(maxAmount+1, "amount"))
+	g.EndIn = time.Duration(r.int())
+	var s limiter.Standing
+	readStanding(r, &s)
+	g.Start, g.Limits, g.Used = s.Start, s.Limits, s.Used
 }
 
 func appendDecision(dst []byte, d *limiter.Decision) []byte {
@@ -35,6 +62,12 @@ func appendDecision(dst []byte, d *limiter.Decision) []byte {
 	}
 	if d.Saturation != 0 {
 		flags |= decisionSaturated
+	}
+	if d.Strict {
+		flags |= decisionStrict
+	}
+	if d.Final {
+		flags |= decisionFinal
 	}
 	dst = append(dst, flags)
 	if d.Saturation != 0 {
@@ -95,6 +128,7 @@ func readAnswer(b []byte) (*limiter.Answer, error) {
 		readDecision(r, d, pool)
 		pool = d.Pool
 	})}
+	out.Grants = readList(r, minGrant, func(g *limiter.Grant) { readGrant(r, g) })
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("batch answer: %w", err)
 	}
@@ -105,10 +139,11 @@ func readAnswer(b []byte) (*limiter.Answer, error) {
 // one before, and then shares its memory.
 func readDecision(r *reader, d *limiter.Decision, pool string) {
 	flags := r.byte()
-	if flags&^(decisionAdmitted|decisionSaturated) != 0 {
+	if flags&^(decisionAdmitted|decisionSaturated|decisionStrict|decisionFinal) != 0 {
 		r.fail("unknown flags of a decision")
 	}
 	d.Admitted = flags&decisionAdmitted != 0
+	d.Strict, d.Final = flags&decisionStrict != 0, flags&decisionFinal != 0
 	if flags&decisionSaturated != 0 {
 		d.Saturation = math.Float64frombits(r.fixed())
 	}

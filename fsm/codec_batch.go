@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"time"
 
 	"sluice/limiter"
 )
@@ -12,7 +13,10 @@ import (
 //	strings: count, then length and bytes of each
 //	node(ref) epoch seq
 //	settles: count, then ticket, mask of starts, starts, pool(ref), slots, count, usage
+//	returns: count, then scope, id(ref), model(ref), start, number
 //	reserves: count, then ticket
+//	held: 0, or 1 and for each reservation mask of starts, starts
+//	asks: count, then scope, id(ref), model(ref), want, parts, duration
 //
 // where ref is an index into the strings and a ticket is four of them.
 
@@ -29,9 +33,23 @@ func appendBatch(dst []byte, b *limiter.Batch) []byte {
 	for i := range b.Settles {
 		w.settle(&b.Settles[i])
 	}
+	w.buf = putUint(w.buf, uint64(len(b.Returns)))
+	for i := range b.Returns {
+		r := &b.Returns[i]
+		w.ref(&r.Ref)
+		w.buf = putInt(w.buf, int64(r.Start))
+		w.buf = putUint(w.buf, amount(r.N))
+	}
 	w.buf = putUint(w.buf, uint64(len(b.Reserves)))
 	for i := range b.Reserves {
 		w.ticket(&b.Reserves[i])
+	}
+	w.held(b.Held)
+	w.buf = putUint(w.buf, uint64(len(b.Grants)))
+	for i := range b.Grants {
+		a := &b.Grants[i]
+		w.ref(&a.Ref)
+		w.buf = putUint(putUint(putUint(w.buf, amount(a.Want)), amount(a.Parts)), amount(int64(a.For)))
 	}
 	dst = putUint(dst, uint64(len(w.strings)))
 	for _, s := range w.strings {
@@ -65,22 +83,46 @@ func (w *batchWriter) ticket(t *limiter.Ticket) {
 
 func (w *batchWriter) settle(s *limiter.Settle) {
 	w.ticket(&s.Ticket)
+	w.starts(&s.Starts)
+	w.str(s.Pool)
+	w.buf = putUint(w.buf, uint64(s.Slots))
+	for _, n := range []int64{s.Count, s.Usage.Input, s.Usage.Output, s.Usage.Cached} {
+		w.buf = putUint(w.buf, amount(n))
+	}
+}
+
+// amount cuts n to what is encoded.
+func amount(n int64) uint64 { return uint64(min(max(n, 0), maxAmount)) }
+
+func (w *batchWriter) starts(starts *[limiter.NumScopes]limiter.Time) {
 	var mask uint64
-	for i, start := range s.Starts {
+	for i, start := range starts {
 		if start != limiter.NoWindow {
 			mask |= 1 << i
 		}
 	}
 	w.buf = putUint(w.buf, mask)
-	for _, start := range s.Starts {
+	for _, start := range starts {
 		if start != limiter.NoWindow {
 			w.buf = putInt(w.buf, int64(start))
 		}
 	}
-	w.str(s.Pool)
-	w.buf = putUint(w.buf, uint64(s.Slots))
-	for _, n := range []int64{s.Count, s.Usage.Input, s.Usage.Output, s.Usage.Cached} {
-		w.buf = putUint(w.buf, uint64(min(max(n, 0), maxAmount)))
+}
+
+func (w *batchWriter) ref(r *limiter.ScopeRef) {
+	w.buf = append(w.buf, byte(r.Scope))
+	w.str(r.ID)
+	w.str(r.Model)
+}
+
+func (w *batchWriter) held(held []limiter.Held) {
+	if held == nil {
+		w.buf = append(w.buf, 0)
+		return
+	}
+	w.buf = append(w.buf, 1)
+	for i := range held {
+		w.starts((*[limiter.NumScopes]limiter.Time)(&held[i]))
 	}
 }
 
@@ -88,6 +130,8 @@ func (w *batchWriter) settle(s *limiter.Settle) {
 const (
 	minTicket = 4
 	minSettle = minTicket + 1 + 1 + 1 + 4
+	minReturn = 3 + 1 + 1
+	minAsk    = 3 + 1 + 1 + 1
 )
 
 // readBatch decodes a batch. It shares no memory with b.
@@ -96,7 +140,10 @@ func readBatch(b []byte) (*limiter.Batch, error) {
 	r.strings = readList(&r.reader, 1, func(s *string) { *s = r.string() })
 	out := &limiter.Batch{Node: r.str(), Epoch: r.uint(), Seq: r.uint()}
 	out.Settles = readList(&r.reader, minSettle, r.settle)
+	out.Returns = readList(&r.reader, minReturn, r.giveBack)
 	out.Reserves = readList(&r.reader, minTicket, r.ticket)
+	out.Held = r.held(len(out.Reserves))
+	out.Grants = readList(&r.reader, minAsk, r.ask)
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("%w: batch: %w", errUndecodable, err)
 	}
@@ -123,16 +170,56 @@ func (r *batchReader) ticket(t *limiter.Ticket) {
 
 func (r *batchReader) settle(s *limiter.Settle) {
 	r.ticket(&s.Ticket)
-	mask := r.below(1<<limiter.NumScopes, "scope mask")
-	for i := range s.Starts {
-		s.Starts[i] = limiter.NoWindow
-		if mask&(1<<i) != 0 {
-			s.Starts[i] = limiter.Time(r.int())
-		}
-	}
+	r.starts(&s.Starts)
 	s.Pool = r.str()
 	s.Slots = limiter.SlotSet(r.below(1<<limiter.NumScopes, "slots"))
 	for _, n := range []*int64{&s.Count, &s.Usage.Input, &s.Usage.Output, &s.Usage.Cached} {
-		*n = int64(r.below(maxAmount+1, "amount"))
+		*n = r.amount()
 	}
+}
+
+func (r *batchReader) amount() int64 { return int64(r.below(maxAmount+1, "amount")) }
+
+func (r *batchReader) starts(starts *[limiter.NumScopes]limiter.Time) {
+	mask := r.below(1<<limiter.NumScopes, "scope mask")
+	for i := range starts {
+		starts[i] = limiter.NoWindow
+		if mask&(1<<i) != 0 {
+			starts[i] = limiter.Time(r.int())
+		}
+	}
+}
+
+func (r *batchReader) ref(ref *limiter.ScopeRef) {
+	ref.Scope = limiter.Scope(r.byte())
+	if int(ref.Scope) >= limiter.NumScopes {
+		r.fail("unknown scope")
+	}
+	ref.ID, ref.Model = r.str(), r.str()
+}
+
+func (r *batchReader) giveBack(g *limiter.Return) {
+	r.ref(&g.Ref)
+	g.Start, g.N = limiter.Time(r.int()), r.amount()
+}
+
+func (r *batchReader) ask(a *limiter.Ask) {
+	r.ref(&a.Ref)
+	a.Want, a.Parts, a.For = r.amount(), r.amount(), time.Duration(r.amount())
+}
+
+func (r *batchReader) held(n int) []limiter.Held {
+	switch r.byte() {
+	case 0:
+		return nil
+	case 1:
+	default:
+		r.fail("held is neither there nor not")
+		return nil
+	}
+	out := make([]limiter.Held, n) // bounded: that many tickets were read
+	for i := range out {
+		r.starts((*[limiter.NumScopes]limiter.Time)(&out[i]))
+	}
+	return out
 }

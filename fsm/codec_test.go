@@ -39,6 +39,21 @@ func randomBatch(r *rand.Rand) *limiter.Batch {
 	for range r.IntN(5) {
 		b.Reserves = append(b.Reserves, randomTicket(r))
 	}
+	ref := func() limiter.ScopeRef {
+		return limiter.ScopeRef{Scope: limiter.Scope(r.IntN(limiter.NumScopes)), ID: "k", Model: "a"}
+	}
+	if r.IntN(2) == 0 && len(b.Reserves) > 0 {
+		b.Held = make([]limiter.Held, len(b.Reserves))
+		for i := range b.Held {
+			for s := range b.Held[i] {
+				b.Held[i][s] = randomStart(r)
+			}
+		}
+	}
+	for range r.IntN(3) {
+		b.Returns = append(b.Returns, limiter.Return{Ref: ref(), Start: limiter.Time(r.Int64N(1 << 40)), N: r.Int64N(99)})
+		b.Grants = append(b.Grants, limiter.Ask{Ref: ref(), Want: r.Int64N(99), Parts: 1 + r.Int64N(5), For: time.Duration(r.Int64N(1 << 30))})
+	}
 	return b
 }
 
@@ -66,8 +81,14 @@ func randomAnswer(r *rand.Rand) *limiter.Answer {
 		if !d.Admitted {
 			d.Scope, d.Dimension = limiter.Scope(r.IntN(limiter.NumScopes)), limiter.Dimension(r.IntN(3))
 			d.RetryIn, d.ResetIn = time.Duration(r.Int64()), time.Duration(r.Int64())
+			d.Final = r.IntN(2) == 0
 		}
+		d.Strict = r.IntN(2) == 0
 		a.Decisions = append(a.Decisions, d)
+	}
+	for range r.IntN(3) {
+		a.Grants = append(a.Grants, limiter.Grant{N: r.Int64N(99), Start: limiter.Time(r.Int64N(1 << 40)), EndIn: time.Duration(r.Int64N(1 << 40)),
+			Strict: r.IntN(2) == 0, Limits: limiter.Limits{Requests: limit()}, Used: limiter.Used{Requests: r.Int64N(9), Tokens: r.Int64N(9)}})
 	}
 	return a
 }

@@ -53,6 +53,19 @@ type LimitSettings struct {
 	Allocation         string           `json:"allocation"`       // saturation
 	TokenRateLimitType string           `json:"token_rate_limit_type"`
 	CountCachedTokens  bool             `json:"count_cached_tokens"`
+	// LeaseTTL is how long a node may hold permits; nil: DefaultLeaseTTL, 0: it
+	// holds none, and every request is decided in the log.
+	LeaseTTL *time.Duration `json:"lease_ttl_ns,omitempty"`
+}
+
+// Lease returns how long permits may be held: a node acts on what it was
+// granted no longer than on what it believes of the saturation.
+func (c *Config) Lease() time.Duration {
+	lease := DefaultLeaseTTL
+	if c.Limits.LeaseTTL != nil {
+		lease = *c.Limits.LeaseTTL
+	}
+	return min(lease, time.Duration(c.SaturationTTL*float64(time.Second)))
 }
 
 // UpstreamSettings is [upstream].

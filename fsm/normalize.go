@@ -15,6 +15,7 @@ const (
 	DefaultPriorityShare    = 0.25
 	DefaultThreshold        = 0.5
 	DefaultSaturationTTL    = 60.0 // seconds
+	DefaultLeaseTTL         = 500 * time.Millisecond
 	DefaultConnectTimeout   = 5 * time.Second
 	DefaultFirstByteTimeout = 120 * time.Second
 	DefaultIdleTimeout      = 60 * time.Second

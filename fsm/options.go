@@ -4,7 +4,18 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"sluice/limiter"
 )
+
+// Observer follows what batches change in this replica; the limiter's Gate is one.
+type Observer interface {
+	// Observe is called after each batch that changed something, under the lock
+	// that Apply holds: it must not wait, nor keep the Ledger.
+	Observe(now limiter.Time, b *limiter.Batch, a *limiter.Answer, l *limiter.Ledger, p limiter.Policy)
+	// Forget is called when the whole state was replaced.
+	Forget()
+}
 
 // Options configure Open.
 type Options struct {
@@ -25,6 +36,9 @@ type Options struct {
 	// cluster. Called by Apply after UseWallClock. Default: only what was
 	// applied before UseWallClock counts as old.
 	ReplayEnd func() uint64
+	// Observer returns who follows the batches, nil while there is nobody.
+	// Default: nobody.
+	Observer func() Observer
 	// FlushInterval is the time between writes of changed records to state.db.
 	// Default 1s, must be > 0.
 	FlushInterval time.Duration
@@ -47,6 +61,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ReplayEnd == nil {
 		o.ReplayEnd = func() uint64 { return 0 }
+	}
+	if o.Observer == nil {
+		o.Observer = func() Observer { return nil }
 	}
 	if o.FlushInterval == 0 {
 		o.FlushInterval = time.Second

@@ -95,6 +95,9 @@ func (s *State) install(c *content) error {
 	s.clock.restored(c.position.Now, c.position.Wall, c.view.config.Window)
 	s.view.Store(c.view)
 	s.applied.Store(c.position.Index)
+	if o := s.o.Observer(); o != nil {
+		o.Forget()
+	}
 	s.wake()
 	return nil
 }

@@ -25,6 +25,7 @@ const (
 const (
 	maxName     = 255 // bytes of a model, alias, deployment or priority name
 	maxDuration = 24 * time.Hour
+	maxLease    = time.Minute
 	maxWeight   = 1_000_000
 	maxLimit    = 1 << 53 // beyond this, shares of a limit are no longer exact
 	refPrefix   = "os.environ/"
@@ -67,6 +68,9 @@ func (v *validator) settings() {
 	v.duration("upstream.idle_timeout", c.Upstream.IdleTimeout)
 	if t := c.SaturationTTL; math.IsNaN(t) || t < 0 || t > maxDuration.Seconds() {
 		v.add("priority_reservation_settings.saturation_check_cache_ttl", "use seconds, such as 60", "%v is outside 0..%v", t, maxDuration.Seconds())
+	}
+	if t := c.Limits.LeaseTTL; t != nil && (*t < 0 || *t > maxLease) {
+		v.add("limits.lease_ttl", `use a short time such as "500ms", or 0 for no permits`, "%v is outside 0..%v", *t, maxLease)
 	}
 	v.oneOf("limits.on_no_quorum", string(c.Limits.OnNoQuorum), "share", "deny", "allow")
 	v.oneOf("limits.token_accounting", c.Limits.TokenAccounting, "recorded")

@@ -101,6 +101,9 @@ type policyView View
 
 var _ limiter.Policy = (*policyView)(nil)
 
+// Version is the log index of the newest change of keys, teams or configuration.
+func (p *policyView) Version() uint64 { return p.index }
+
 func (p *policyView) Rules() limiter.Rules { return p.config.rules }
 
 func (p *policyView) Model(group string) *limiter.ModelPolicy { return p.config.PolicyFor(group) }

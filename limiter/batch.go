@@ -7,12 +7,20 @@ import "time"
 // registers); Seq counts its batches from 1. A batch that was applied before is
 // not applied again: its first Answer is returned, so a node may retry after a
 // lost leader as often as it likes.
+//
+// The parts are applied in the order of the fields: settlements and returns may
+// free what the reservations need, and only what these leave is granted.
 type Batch struct {
 	Node     string
 	Epoch    uint64
 	Seq      uint64
-	Settles  []Settle // applied first: they may free what the reservations need
+	Settles  []Settle
+	Returns  []Return
 	Reserves []Ticket
+	// Held has, for each reservation, the permits that it brings; nil if none
+	// brings any.
+	Held   []Held
+	Grants []Ask
 }
 
 // Settle reports the end of admitted requests. Starts and Slots repeat the
@@ -39,15 +47,18 @@ func (m SlotSet) With(s Scope) SlotSet { return m | 1<<s }
 // NoWindow stands in Settle.Starts and Standing.Start for a scope that did not count the request.
 const NoWindow Time = -1
 
-// Answer holds one Decision per reservation of the batch, in order.
+// Answer holds one Decision per reservation and one Grant per Ask of the batch,
+// in order.
 type Answer struct {
 	Decisions []Decision
+	Grants    []Grant
 }
 
 // Decision is the Ledger's word on one Ticket.
 type Decision struct {
 	Admitted   bool
 	Saturation float64 // of the model, before this request was counted; 0 where there is no model limit
+	Strict     bool    // pools were enforced
 	Pool       string  // name of the pool counted in; "" is the default pool
 	Slots      SlotSet // concurrency slots taken
 	Standings  [NumScopes]Standing
@@ -56,6 +67,9 @@ type Decision struct {
 	Dimension Dimension     // first failing dimension of that scope
 	RetryIn   time.Duration // until this request could fit: the longest among the limits that refuse it
 	ResetIn   time.Duration // until the reported scope's window ends
+	// Final: nothing that was granted can come back before then, so the scope
+	// refuses everybody until its window ends or its limit is changed.
+	Final bool
 }
 
 // Standing is one scope after the decision: what is limited and what is used.
@@ -65,6 +79,7 @@ type Standing struct {
 	Used   Used
 
 	counts bool // the scope counts requests and tokens; only while deciding
+	held   bool // a permit has counted this request before; only while deciding
 }
 
 // Used counts one window of one scope. Tokens is what the token limit is held

@@ -13,13 +13,20 @@ import (
 const (
 	maxReserves   = 1024
 	maxSettles    = 1024
+	maxReturns    = 256
 	maxBatchBytes = 180 << 10
+	maxTicket     = 4 << 10
 )
 
 // settleLinger is how long a settlement that frees no slot waits for a
 // reservation to travel with: a client that asks again at once then costs one
 // commit, not two.
 const settleLinger = 2 * time.Millisecond
+
+// permitLinger is the same on a node with permits, whose own admissions count
+// its settlements at once: it bounds how late other nodes learn of tokens, and
+// how many entries a busy node writes.
+const permitLinger = 40 * time.Millisecond
 
 // Bounds of the wait before a batch is sent again.
 const (
@@ -36,7 +43,11 @@ type waiter struct {
 	decision Decision // valid once done is closed and err is nil
 	err      error
 	done     chan struct{}
-	over     atomic.Bool // decided or abandoned, whichever was first
+	over     atomic.Bool       // decided or abandoned, whichever was first
+	path     *path             // nil if no permits are used
+	got      [NumScopes]*lease // that it took a permit from
+	tries    int               // refusals that were not final
+	warm     bool              // permits that came meanwhile admitted it; no decision
 }
 
 // abandon reports whether the waiter left before it was decided. A reservation
@@ -62,7 +73,7 @@ func (g *Gate) run() {
 	var run processRun
 	// Before any request: slots of an earlier run come free without traffic.
 	if err := g.insist(func(ctx context.Context) error { return run.register(ctx, g.o.Applier) }); err != nil {
-		g.deliver(nil, err)
+		g.deliver(nil, 0, err)
 		return
 	}
 	for {
@@ -70,12 +81,17 @@ func (g *Gate) run() {
 		if b == nil {
 			return
 		}
+		sent := g.bank.now()
 		var answer *Answer
 		err := g.insist(func(ctx context.Context) (err error) {
 			answer, err = run.apply(ctx, g.o, b)
 			return err
 		})
-		g.deliver(answer, err)
+		if err == nil && (len(answer.Decisions) != len(b.Reserves) || len(answer.Grants) != len(b.Grants)) {
+			err = ErrBadAnswer
+		}
+		g.lend(b, answer, sent, err)
+		g.deliver(answer, sent, err)
 	}
 }
 
@@ -116,6 +132,7 @@ func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, e
 // next waits for work and takes it as a batch; nil when the Gate is closed and empty.
 func (g *Gate) next() *Batch {
 	for {
+		g.sweep()
 		g.mu.Lock()
 		wait := g.due()
 		var b *Batch
@@ -125,7 +142,7 @@ func (g *Gate) next() *Batch {
 		closed := g.closed
 		g.mu.Unlock()
 		switch {
-		case b != nil && len(b.Reserves)+len(b.Settles) > 0:
+		case b != nil && len(b.Reserves)+len(b.Settles)+len(b.Returns) > 0:
 			return b
 		case closed:
 			return nil
@@ -143,12 +160,34 @@ const forEver = time.Duration(math.MaxInt64)
 // send now. g.mu is held.
 func (g *Gate) due() time.Duration {
 	switch {
-	case len(g.waiting) > 0 || g.closed || g.settling.urgent:
+	case len(g.waiting) > 0 || g.closed || g.settling.urgent || g.bank.hurry():
 		return 0
-	case len(g.settling.list) > 0:
-		return max(settleLinger-g.o.Now().Sub(g.settling.since), 0)
 	}
-	return forEver
+	wait := forEver
+	if len(g.parked) > 0 {
+		wait = max(g.parkedUntil-g.bank.now(), 0)
+	}
+	if len(g.settling.list) > 0 {
+		wait = min(wait, max(g.linger()-g.o.Now().Sub(g.settling.since), 0))
+	}
+	if g.bank.owes() {
+		wait = min(wait, max(g.owing+g.linger()-g.bank.now(), 0))
+	} else {
+		g.owing = g.bank.now()
+	}
+	if len(g.lent) > 0 {
+		wait = min(wait, max(g.nextSweep-g.bank.now(), time.Microsecond))
+	}
+	return wait
+}
+
+// linger is how long settlements and returns wait for company: with permits
+// nobody waits for them, and a node writes few entries.
+func (g *Gate) linger() time.Duration {
+	if g.o.Lease() > 0 && !g.settling.much {
+		return permitLinger
+	}
+	return settleLinger
 }
 
 // pause sleeps until there may be work or wait is over; false if the Gate gives up.
@@ -173,17 +212,22 @@ func (g *Gate) take() *Batch {
 	b := &Batch{}
 	size := 0
 	b.Settles, size = g.settling.take(maxSettles, maxBatchBytes/2)
+	b.Returns = g.bank.takeReturns(maxReturns)
+	if len(g.parked) > 0 && (g.closed || g.bank.now() >= g.parkedUntil) {
+		g.unpark()
+	}
 	n := 0
 	for n < len(g.waiting) && len(b.Reserves) < maxReserves && size < maxBatchBytes {
 		w := g.waiting[n]
 		n++
 		if w.over.Load() { // left while it queued: nothing to decide
+			g.putBack(w)
 			continue
 		}
 		size += w.ticket.size()
-		b.Reserves = append(b.Reserves, w.ticket)
-		g.inflight = append(g.inflight, w)
+		g.reserve(b, w)
 	}
+	g.ask(b)
 	rest := copy(g.waiting, g.waiting[n:])
 	clear(g.waiting[rest:])
 	g.waiting = g.waiting[:rest]
@@ -223,20 +267,21 @@ func (g *Gate) insist(send func(ctx context.Context) error) error {
 
 // deliver hands the decisions to their waiters. A reservation whose waiter has
 // left is settled with nothing, so that its slot is free again.
-func (g *Gate) deliver(a *Answer, err error) {
+func (g *Gate) deliver(a *Answer, sent time.Duration, err error) {
 	g.mu.Lock()
 	ws := g.inflight
 	g.inflight = nil
 	if err != nil { // only when the Gate has given up: nobody is left to serve those who queue
-		ws, g.waiting = append(ws, g.waiting...), nil
+		ws = slices.Concat(ws, g.waiting, g.parked)
+		g.waiting, g.parked = nil, nil
 	}
 	g.mu.Unlock()
-	if err == nil && len(a.Decisions) != len(ws) {
-		err = ErrBadAnswer
-	}
 	for i, w := range ws {
 		if err != nil {
 			w.conclude(nil, err)
+			continue
+		}
+		if g.remember(w, &a.Decisions[i], sent); g.park(w, &a.Decisions[i]) {
 			continue
 		}
 		if d := &a.Decisions[i]; !w.conclude(d, nil) && d.Admitted {
@@ -258,6 +303,10 @@ func (g *Gate) degrade() {
 		return
 	}
 	g.degraded.Store(true)
+	g.waiting, g.parked = append(g.waiting, g.parked...), nil
+	for _, w := range g.waiting {
+		g.putBack(w)
+	}
 	ws := slices.Concat(g.inflight, g.waiting)
 	g.waiting = nil
 	g.mu.Unlock()

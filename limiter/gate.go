@@ -41,8 +41,14 @@ type Options struct {
 	Applier Applier
 	// Now returns wall time with its monotonic reading. Default time.Now.
 	Now func() time.Time
-	// Policy returns what limits now; asked only while there is no quorum.
+	// Policy returns what limits now, as this node's replica has it.
 	Policy func() Policy
+	// Lease returns how long permits may be held; 0: there are none, and every
+	// request is decided in the log. Default: always 0. With permits, Observe
+	// has to be called.
+	Lease func() time.Duration
+	// Parts returns how many nodes share the limits, ≥ 1. Default: always 1.
+	Parts func() int
 	// OnNoQuorum returns limits.on_no_quorum as it holds now.
 	OnNoQuorum func() NoQuorum
 	// Patience is how long a batch may stay unanswered, > 0. Default DefaultPatience.
@@ -63,29 +69,48 @@ func (o *Options) validate() error {
 	if o.Patience == 0 {
 		o.Patience = DefaultPatience
 	}
+	if o.Lease == nil {
+		o.Lease = func() time.Duration { return 0 }
+	}
+	if o.Parts == nil {
+		o.Parts = func() int { return 1 }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return nil
 }
 
-// Gate admits this node's requests by group commit: one batch is in flight, and
-// whatever arrives meanwhile is the next batch. There is no timer to tune; a
-// lone request waits for one commit, a crowd shares one.
+// Gate admits this node's requests: with permits that it holds, at the cost of
+// a memory access, else by group commit: one batch is in flight, and whatever
+// arrives meanwhile is the next batch. A lone request waits for one commit, a
+// crowd shares one.
 type Gate struct {
-	o       Options
-	ctx     context.Context // ends when Close gives up flushing
-	cancel  context.CancelFunc
-	stopped chan struct{} // closed when the batcher has returned
+	o        Options
+	bank     *bank
+	receipts receiptPool
+	ctx      context.Context // ends when Close gives up flushing
+	cancel   context.CancelFunc
+	stopped  chan struct{} // closed when the batcher has returned
 
 	mu       sync.Mutex
 	waiting  []*waiter
 	inflight []*waiter
+	parked   []*waiter // refused, but not for good: asked again at parkedUntil
 	settling *settleSet
 	sending  bool // the Applier has a batch or a registration to answer
 	closed   bool
 	wake     chan struct{} // holds a token while there may be work
 
+	parkedUntil time.Duration // under mu
+
+	// Of the batcher.
+	asking    []asked       // the accounts of the batch's Grants
+	lent      []*account    // with a lease
+	nextSweep time.Duration // when the first of their leases ends
+	owing     time.Duration // since when there is something to return
+
+	stopping atomic.Bool // Close was called
 	degraded atomic.Bool // written under mu
 	local    localLedger
 }
@@ -97,6 +122,8 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{o: o, stopped: make(chan struct{}), settling: newSettleSet(), wake: make(chan struct{}, 1)}
 	g.local.init(o.Now)
+	began := time.Now()
+	g.bank = newBank(func() time.Duration { return time.Since(began) }, g.poke)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	go g.run()
 	return g, nil
@@ -108,23 +135,58 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if g.degraded.Load() {
-		return g.admitLocally(t)
+	if g.stopping.Load() {
+		return nil, ErrClosed
 	}
-	w := &waiter{ticket: t, done: make(chan struct{})}
+	if t.size() > maxTicket {
+		return nil, ErrTicketTooLong
+	}
+	if g.o.Lease() == 0 {
+		return g.admitByLog(ctx, &waiter{ticket: t})
+	}
+	pa := g.bank.path(&t, g.o.Policy())
+	if pa.logged {
+		return g.admitByLog(ctx, &waiter{ticket: t})
+	}
+	now := g.bank.now()
+	var got [NumScopes]*lease
+	if !g.bank.draw(pa, now, &got) {
+		return g.warmReceipt(pa, &got), nil
+	}
+	if d := g.bank.refusal(pa, now); d != nil {
+		g.bank.putBack(pa, &got)
+		return g.conclude(&pa.ticket, d, nil)
+	}
+	return g.admitByLog(ctx, &waiter{ticket: t, path: pa, got: got})
+}
+
+// admitByLog lets the ledger decide, on what the waiter has no permit for.
+func (g *Gate) admitByLog(ctx context.Context, w *waiter) (*Receipt, error) {
+	w.done = make(chan struct{})
 	err := g.await(ctx, w)
 	if errors.Is(err, errDegraded) {
-		return g.admitLocally(t)
+		return g.admitLocally(w.ticket)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case w.warm:
+		return g.warmReceipt(w.path, &w.got), nil
 	}
 	return g.conclude(&w.ticket, &w.decision, nil)
+}
+
+// warmReceipt is what permits admitted.
+func (g *Gate) warmReceipt(pa *path, got *[NumScopes]*lease) *Receipt {
+	r := g.receipts.next()
+	r.gate, r.path, r.ticket, r.leases = g, pa, &pa.ticket, *got
+	return r
 }
 
 // await queues the waiter and returns when it is decided or its caller leaves.
 func (g *Gate) await(ctx context.Context, w *waiter) error {
 	if err := g.enqueue(w); err != nil {
+		g.putBack(w)
 		return err
 	}
 	select {
@@ -169,6 +231,7 @@ func (g *Gate) Degraded() bool { return g.degraded.Load() }
 // Close refuses new admissions, sends what is waiting and what was settled, and
 // returns when that is done or when ctx ends; what was not sent by then is lost.
 func (g *Gate) Close(ctx context.Context) error {
+	g.stopping.Store(true)
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
@@ -206,32 +269,3 @@ func (g *Gate) poke() {
 	default:
 	}
 }
-
-// Receipt is the right to one upstream request. Whoever holds it settles it;
-// only the first Settle counts.
-type Receipt struct {
-	gate     *Gate
-	local    *localLedger // where it was admitted without a quorum; nil: in the cluster's ledger
-	ticket   *Ticket
-	decision *Decision
-	settled  atomic.Bool
-}
-
-// Settle records what the request consumed and frees its slots. It never
-// blocks and may be called from any goroutine.
-func (r *Receipt) Settle(u Usage) {
-	if r.settled.Swap(true) {
-		return
-	}
-	u = Usage{Input: max(u.Input, 0), Output: max(u.Output, 0), Cached: max(u.Cached, 0)}
-	s := settleOf(r.ticket, r.decision, u)
-	if r.local != nil {
-		r.local.settle(&s, r.gate.o.Policy().Rules())
-		return
-	}
-	r.gate.settle(s)
-}
-
-// Decision returns what the Ledger said, for the rate-limit headers. The caller
-// must not change it.
-func (r *Receipt) Decision() *Decision { return r.decision }

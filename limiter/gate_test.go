@@ -3,6 +3,8 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,7 +63,7 @@ func (l *logOf) ApplyBatch(ctx context.Context, b *Batch) (*Answer, error) {
 			return nil, err
 		}
 	}
-	return &Answer{append([]Decision(nil), a.Decisions...)}, nil
+	return &Answer{slices.Clone(a.Decisions), slices.Clone(a.Grants)}, nil
 }
 
 func (l *logOf) Register(ctx context.Context) (uint64, error) {
@@ -293,6 +295,20 @@ func TestSettlementTravelsWithTheNextReservation(t *testing.T) {
 		time.Sleep(l.commit + 1)
 		if n := l.slots(); n != 0 {
 			t.Error("a slot waits for a reservation that may not come")
+		}
+		closeGate(t, g)
+	})
+}
+
+func TestTicketThatNoEntryHasRoomForIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog(newTable().model("m", Limits{}, Reservation{}))
+		g := newGate(t, l, NoQuorumDeny)
+		if _, err := g.Admit(t.Context(), Ticket{Model: strings.Repeat("x", 300_000)}); !errors.Is(err, ErrTicketTooLong) {
+			t.Errorf("error %v", err)
+		}
+		if rs, errs := admitAll(g, 1, Ticket{Model: "m"}); len(rs) != 1 {
+			t.Errorf("the next request: %v", errs)
 		}
 		closeGate(t, g)
 	})

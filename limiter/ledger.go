@@ -13,6 +13,8 @@ var (
 	ErrOldEpoch = errors.New("batch of an epoch that is over; register again")
 	// ErrOldBatch is returned when a later batch of the node was applied already.
 	ErrOldBatch = errors.New("batch is older than the last one applied")
+	// ErrBadBatch is returned when the parts of a batch do not fit together.
+	ErrBadBatch = errors.New("batch does not say for each reservation which permits it brings")
 )
 
 // Ledger counts what was admitted, cluster-wide. It is a deterministic state
@@ -39,9 +41,10 @@ type session struct {
 
 // count is what one window of one scope has seen.
 type count struct {
-	start    Time // NoWindow: never opened
-	requests int64
+	start    Time  // NoWindow: never opened
+	requests int64 // with the permits that are lent
 	tokens   int64 // by Rules.TokenType as it held when they were settled
+	lent     Time  // until when a permit may come back
 }
 
 // live reports whether the window is running at now.
@@ -134,6 +137,8 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 		return &s.answer, nil
 	case b.Seq < s.seq:
 		return nil, ErrOldBatch
+	case b.Held != nil && len(b.Held) != len(b.Reserves):
+		return nil, ErrBadBatch
 	}
 	l.setSilent(b.Node, s, false) // it speaks
 	rules := p.Rules()
@@ -144,12 +149,30 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 		l.settle(now, b.Node, &b.Settles[i], rules)
 	}
 	s.seq = b.Seq
+	for i := range b.Returns {
+		l.giveBack(now, &b.Returns[i], rules.Window)
+	}
 	s.answer.Decisions = s.answer.Decisions[:0]
 	for i := range b.Reserves {
 		s.answer.Decisions = append(s.answer.Decisions, Decision{})
-		l.reserve(now, b.Node, &b.Reserves[i], p, rules, &s.answer.Decisions[i])
+		held := &noneHeld
+		if b.Held != nil {
+			held = &b.Held[i]
+		}
+		l.reserve(now, b.Node, &b.Reserves[i], held, p, rules, &s.answer.Decisions[i])
+	}
+	s.answer.Grants = s.answer.Grants[:0]
+	for i := range b.Grants {
+		s.answer.Grants = append(s.answer.Grants, l.grant(now, &b.Grants[i], p, rules.Window))
 	}
 	return &s.answer, nil
+}
+
+// Applied reports whether Apply would only repeat an answer, or refuse the batch
+// as older.
+func (l *Ledger) Applied(b *Batch) bool {
+	s := l.sessions[b.Node]
+	return s != nil && s.epoch == b.Epoch && b.Seq <= s.seq
 }
 
 // settle adds the tokens to the windows of admission that still run, and frees slots.

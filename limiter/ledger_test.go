@@ -54,32 +54,53 @@ func (s *vectorShare) UnmarshalJSON(b []byte) error {
 }
 
 // vectorFile is testdata/limiter.json: see its "about".
-type vectorFile struct {
-	Cases []struct {
-		Name        string
-		RPM, TPM    Limit
-		Reservation map[string]vectorShare
-		Default     *float64 `json:"default_priority"`
-		Threshold   *float64 `json:"saturation_threshold"`
-		Steps       []struct {
-			Priorities []*string
-			Rounds     int
-			Tokens     int64
-			At         float64
-			Expect     struct {
-				Admitted map[string]int
-				Refusal  *struct {
-					LimitedBy string `json:"limited_by"`
-					Dimension string
-					Remaining int64
-					Priority  *string
-				} `json:"last_refusal"`
-			}
+type vectorFile struct{ Cases []vectorCase }
+
+type vectorCase struct {
+	Name        string
+	RPM, TPM    Limit
+	Reservation map[string]vectorShare
+	Default     *float64 `json:"default_priority"`
+	Threshold   *float64 `json:"saturation_threshold"`
+	Steps       []struct {
+		Priorities []*string
+		Rounds     int
+		Tokens     int64
+		At         float64
+		Expect     struct {
+			Admitted map[string]int
+			Refusal  *struct {
+				LimitedBy string `json:"limited_by"`
+				Dimension string
+				Remaining int64
+				Priority  *string
+			} `json:"last_refusal"`
 		}
 	}
 }
 
 func TestLedgerDecidesTheWorkedCases(t *testing.T) {
+	eachWorkedCase(t, func(t *testing.T, p *tablePolicy, play func(decide, func(time.Duration))) {
+		d := newDriver(t, p)
+		play(func(tk Ticket, tokens int64) *Refusal {
+			dec := d.ask(tk)
+			if dec.Admitted {
+				d.settle(tk, dec, Usage{Input: tokens})
+				return nil
+			}
+			left, _ := dec.Standings[dec.Scope].Remaining(dec.Dimension)
+			return &Refusal{Ticket: tk, Scope: dec.Scope, Dimension: dec.Dimension, Remaining: left}
+		}, func(at time.Duration) { d.now = max(d.now, Time(at)) })
+	})
+}
+
+// decide asks for one admission and settles it; the Refusal is nil if it was admitted.
+type decide func(tk Ticket, tokens int64) *Refusal
+
+// eachWorkedCase runs every case of testdata/limiter.json against what run sets
+// up; it calls play with the way to ask and the way to let time pass.
+func eachWorkedCase(t *testing.T, run func(t *testing.T, p *tablePolicy, play func(decide, func(at time.Duration)))) {
+	t.Helper()
 	raw, err := os.ReadFile("testdata/limiter.json")
 	if err != nil {
 		t.Fatal(err)
@@ -91,60 +112,65 @@ func TestLedgerDecidesTheWorkedCases(t *testing.T) {
 	if len(f.Cases) < 30 {
 		t.Fatalf("%d cases, want at least 30", len(f.Cases))
 	}
-	for _, c := range f.Cases {
+	for i := range f.Cases {
+		c := &f.Cases[i]
 		t.Run(c.Name, func(t *testing.T) {
-			r := Reservation{Shares: map[string]Share{}, Default: 0.25, Threshold: 0.5}
-			for n, s := range c.Reservation {
-				r.Shares[n] = s.Share
-			}
-			if c.Default != nil {
-				r.Default = *c.Default
-			}
-			if c.Threshold != nil {
-				r.Threshold = *c.Threshold
-			}
-			d := newDriver(t, newTable().model("m", Limits{Requests: c.RPM, Tokens: c.TPM}, r))
-			for i, step := range c.Steps {
-				d.now = max(d.now, Time(step.At*float64(time.Second)))
-				admitted := map[string]int{}
-				var last *Refusal
-				for range step.Rounds {
-					for _, p := range step.Priorities {
-						name, priority := "none", ""
-						if p != nil {
-							name, priority = *p, *p
-						}
-						tk := Ticket{Model: "m", Priority: priority}
-						dec := d.ask(tk)
-						if dec.Admitted {
-							admitted[name]++
-							d.settle(tk, dec, Usage{Input: step.Tokens})
-							continue
-						}
-						left, _ := dec.Standings[dec.Scope].Remaining(dec.Dimension)
-						last = &Refusal{Ticket: tk, Scope: dec.Scope, Dimension: dec.Dimension, Remaining: left}
-					}
-				}
-				if !reflect.DeepEqual(admitted, step.Expect.Admitted) {
-					t.Errorf("step %d admitted %v, want %v", i, admitted, step.Expect.Admitted)
-				}
-				want := step.Expect.Refusal
-				if (last == nil) != (want == nil) {
-					t.Fatalf("step %d refusal %v, want %v", i, last, want)
-				}
-				if want == nil {
-					continue
-				}
-				wantPriority := ""
-				if want.Priority != nil {
-					wantPriority = *want.Priority
-				}
-				if last.Scope.LimitedBy() != want.LimitedBy || last.Dimension.String() != want.Dimension ||
-					last.Remaining != want.Remaining || last.Ticket.Priority != wantPriority {
-					t.Errorf("step %d refused by %s %s, %d left, %q; want %+v", i, last.Scope.LimitedBy(), last.Dimension, last.Remaining, last.Ticket.Priority, *want)
-				}
-			}
+			run(t, c.policy(), func(ask decide, pass func(time.Duration)) { c.play(t, ask, pass) })
 		})
+	}
+}
+
+func (c *vectorCase) policy() *tablePolicy {
+	r := Reservation{Shares: map[string]Share{}, Default: 0.25, Threshold: 0.5}
+	for n, s := range c.Reservation {
+		r.Shares[n] = s.Share
+	}
+	if c.Default != nil {
+		r.Default = *c.Default
+	}
+	if c.Threshold != nil {
+		r.Threshold = *c.Threshold
+	}
+	return newTable().model("m", Limits{Requests: c.RPM, Tokens: c.TPM}, r)
+}
+
+func (c *vectorCase) play(t *testing.T, ask decide, pass func(time.Duration)) {
+	t.Helper()
+	for i, step := range c.Steps {
+		pass(time.Duration(step.At * float64(time.Second)))
+		admitted := map[string]int{}
+		var last *Refusal
+		for range step.Rounds {
+			for _, p := range step.Priorities {
+				name, priority := "none", ""
+				if p != nil {
+					name, priority = *p, *p
+				}
+				if r := ask(Ticket{Model: "m", Priority: priority}, step.Tokens); r != nil {
+					last = r
+				} else {
+					admitted[name]++
+				}
+			}
+		}
+		if !reflect.DeepEqual(admitted, step.Expect.Admitted) {
+			t.Errorf("step %d admitted %v, want %v", i, admitted, step.Expect.Admitted)
+		}
+		want := step.Expect.Refusal
+		if (last == nil) != (want == nil) {
+			t.Fatalf("step %d refusal %v, want %v", i, last, want)
+		}
+		if want == nil {
+			continue
+		}
+		wantPriority := ""
+		if want.Priority != nil {
+			wantPriority = *want.Priority
+		}
+		if last.Scope.LimitedBy() != want.LimitedBy || last.Dimension.String() != want.Dimension ||
+			last.Remaining != want.Remaining || last.Ticket.Priority != wantPriority {
+			t.Errorf("step %d refused by %s %s, %d left, %q; want %+v", i, last.Scope.LimitedBy(), last.Dimension, last.Remaining, last.Ticket.Priority, *want)
+		}
 	}
 }
 

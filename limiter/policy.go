@@ -7,6 +7,8 @@ import "time"
 // must be immediate, must not change during a batch, and must be a function of
 // replicated state only.
 type Policy interface {
+	// Version tells policies apart: two with the same version answer alike.
+	Version() uint64
 	// Rules returns the settings that hold for every scope.
 	Rules() Rules
 	// Model returns the policy of a model group, nil if there is none (the

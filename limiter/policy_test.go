@@ -4,10 +4,11 @@ import "time"
 
 // tablePolicy is a Policy written out by a test.
 type tablePolicy struct {
-	rules  Rules
-	models map[string]*ModelPolicy
-	keys   map[string]*SubjectPolicy
-	teams  map[string]*SubjectPolicy
+	version uint64
+	rules   Rules
+	models  map[string]*ModelPolicy
+	keys    map[string]*SubjectPolicy
+	teams   map[string]*SubjectPolicy
 }
 
 func newTable() *tablePolicy {
@@ -19,6 +20,7 @@ func newTable() *tablePolicy {
 	}
 }
 
+func (p *tablePolicy) Version() uint64                { return p.version }
 func (p *tablePolicy) Rules() Rules                   { return p.rules }
 func (p *tablePolicy) Model(name string) *ModelPolicy { return p.models[name] }
 func (p *tablePolicy) Key(id string) *SubjectPolicy   { return p.keys[id] }

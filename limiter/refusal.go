@@ -16,6 +16,10 @@ var ErrNoQuorum = errors.New("no quorum: the cluster has no leader that can coun
 // ErrClosed is returned by Admit after Close.
 var ErrClosed = errors.New("limiter is shut down")
 
+// ErrTicketTooLong is returned by Admit for names that no log entry has room
+// for. A batch that cannot be written would be sent for ever.
+var ErrTicketTooLong = errors.New("the names of model, key, team and priority are too long to be counted")
+
 // Refusal is the error of Admit when a limit refuses the request. Nothing was
 // counted anywhere.
 type Refusal struct {

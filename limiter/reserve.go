@@ -7,21 +7,58 @@ import "time"
 const SlotRetry = time.Second
 
 // reserve decides one ticket at now: every scope is looked at, then every scope
-// counts it or none does.
-func (l *Ledger) reserve(now Time, node string, t *Ticket, p Policy, rules Rules, d *Decision) {
+// counts it or none does. A scope that the ticket brings a permit for has
+// counted it before.
+func (l *Ledger) reserve(now Time, node string, t *Ticket, held *Held, p Policy, rules Rules, d *Decision) {
 	mp := p.Model(t.Model)
 	d.look(l, now, t, p, mp, rules.Window)
-	strict := mp != nil && d.Saturation >= mp.Threshold
+	d.Strict = mp != nil && d.Saturation >= mp.Threshold
 	d.Admitted = true
 	for s := Scope(0); s < numScopes; s++ {
-		if s == ScopePool && !strict {
-			continue
+		st := &d.Standings[s]
+		st.held = st.Start != NoWindow && st.Start == held[s]
+		if s != ScopePool || d.Strict {
+			d.check(s, now, rules.Window)
 		}
-		d.check(s, now, rules.Window)
 	}
 	if d.Admitted {
 		d.take(l, now, node, t, rules.Window)
+		return
 	}
+	d.Final = l.final(now, t, d)
+}
+
+// final reports whether the refusal stands until the reported window ends:
+// tokens are never given back, requests only as long as permits are out.
+func (l *Ledger) final(now Time, t *Ticket, d *Decision) bool {
+	if d.Dimension == Parallel {
+		return false
+	}
+	out := func(ref ScopeRef) bool {
+		c := l.counter(ref)
+		return c != nil && now < c.lent
+	}
+	if d.Scope == ScopePool && out(ScopeRef{Scope: ScopeModel, Model: t.Model}) {
+		return false // the model may turn generous again
+	}
+	return d.Dimension == Tokens || !out(refOf(d.Scope, t, d.Pool))
+}
+
+// refOf names the counter of one scope of a ticket.
+func refOf(s Scope, t *Ticket, pool string) ScopeRef {
+	switch s {
+	case ScopeKey:
+		return ScopeRef{Scope: s, ID: t.Key}
+	case ScopeKeyModel:
+		return ScopeRef{Scope: s, ID: t.Key, Model: t.Model}
+	case ScopeTeam:
+		return ScopeRef{Scope: s, ID: t.Team}
+	case ScopeTeamModel:
+		return ScopeRef{Scope: s, ID: t.Team, Model: t.Model}
+	case ScopePool:
+		return ScopeRef{Scope: s, ID: pool, Model: t.Model}
+	}
+	return ScopeRef{Scope: s, Model: t.Model}
 }
 
 // look fills in what limits the ticket and what is used, changing nothing.
@@ -72,6 +109,10 @@ func saturation(s *Standing) float64 {
 	return max(ratio(s.Used.Requests, s.Limits.Requests), ratio(s.Used.Tokens, s.Limits.Tokens))
 }
 
+func saturationOf(c *count, l Limits) float64 {
+	return max(ratio(c.requests, l.Requests), ratio(c.tokens, l.Tokens))
+}
+
 func ratio(used int64, l Limit) float64 {
 	n, ok := l.Get()
 	switch {
@@ -95,7 +136,7 @@ func (d *Decision) check(s Scope, now Time, window time.Duration) {
 	if st.Start != NoWindow {
 		end = st.Start.Add(window).Sub(now)
 	}
-	if n, ok := st.Limits.Requests.Get(); ok && st.Used.Requests >= n {
+	if n, ok := st.Limits.Requests.Get(); ok && !st.held && st.Used.Requests >= n {
 		d.refuse(s, Requests, end, end)
 	}
 	if n, ok := st.Limits.Tokens.Get(); ok && st.Used.Tokens >= n {
@@ -116,11 +157,15 @@ func (d *Decision) refuse(s Scope, dim Dimension, retry, reset time.Duration) {
 func (d *Decision) take(l *Ledger, now Time, node string, t *Ticket, window time.Duration) {
 	if d.Standings[ScopeModel].counts {
 		m := l.model(t.Model, now, window)
-		m.requests++
+		if !d.Standings[ScopeModel].held {
+			m.requests++
+		}
 		d.Standings[ScopeModel].read(&m.count, now, window)
 		if ps := &d.Standings[ScopePool]; ps.counts {
 			c := m.pool(d.Pool)
-			c.requests++
+			if !ps.held {
+				c.requests++
+			}
 			ps.Start, ps.Used.Requests, ps.Used.Tokens = m.start, c.requests, c.tokens
 		}
 	}

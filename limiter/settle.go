@@ -11,6 +11,20 @@ func settleOf(t *Ticket, d *Decision, u Usage) Settle {
 	return s
 }
 
+// settlement repeats what the receipt's admission counted.
+func (r *Receipt) settlement(u Usage) Settle {
+	if r.decision != nil {
+		return settleOf(r.ticket, r.decision, u)
+	}
+	s := Settle{Ticket: *r.ticket, Pool: r.path.pool, Count: 1, Usage: u, Starts: noneHeld}
+	for scope, l := range r.leases {
+		if l != nil {
+			s.Starts[scope] = l.start
+		}
+	}
+	return s
+}
+
 // settleKey is what two settlements must share to be merged.
 type settleKey struct {
 	ticket Ticket
@@ -26,6 +40,7 @@ type settleSet struct {
 	list   []Settle
 	since  time.Time // of the oldest
 	urgent bool      // some of them free slots, which others may be waiting for
+	much   bool      // their tokens are a good part of a limit
 }
 
 func newSettleSet() *settleSet { return &settleSet{index: map[settleKey]int{}} }
@@ -66,13 +81,42 @@ func (ss *settleSet) take(n, size int) (out []Settle, used int) {
 	return out, used
 }
 
-// settle queues a settlement for the next batch, unless it says nothing.
+// settle queues a settlement for the next batch, unless it says nothing. The
+// tokens count against this node's permits at once.
 func (g *Gate) settle(s Settle) {
 	if s.Slots == 0 && s.Usage == (Usage{}) {
 		return
 	}
+	much := g.pend(&s)
 	g.mu.Lock()
 	g.settling.add(s, g.o.Now())
+	g.settling.much = g.settling.much || much
 	g.mu.Unlock()
 	g.poke()
+}
+
+// muchPending is the hundredth part of a token limit at which settlements that
+// others do not know of yet hurry: what several nodes admit beyond a token limit
+// is in flight, or below that part on each of them.
+const muchPending = 100
+
+// pend counts the settlement's tokens against this node's own permits, and
+// reports whether much is pending.
+func (g *Gate) pend(s *Settle) (much bool) {
+	tokens := g.o.Policy().Rules().counted(s.Usage)
+	for scope, start := range s.Starts {
+		if start == NoWindow {
+			continue
+		}
+		a := g.bank.open(refOf(Scope(scope), &s.Ticket, s.Pool))
+		if a == nil {
+			continue
+		}
+		pending := a.pend(tokens)
+		if on := a.basis.Load(); on != nil {
+			n, limited := on.limits.Tokens.Get()
+			much = much || limited && pending*muchPending >= n
+		}
+	}
+	return much
 }

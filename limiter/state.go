@@ -27,6 +27,7 @@ type SessionState struct {
 	Seq       uint64     `json:"seq"`
 	Silent    bool       `json:"silent,omitempty"`
 	Decisions []Decision `json:"decisions,omitempty"`
+	Grants    []Grant    `json:"grants,omitempty"`
 }
 
 // CountState is one running window; Pools only where it is a model's.
@@ -35,6 +36,7 @@ type CountState struct {
 	Start    Time         `json:"start"`
 	Requests int64        `json:"requests"`
 	Tokens   int64        `json:"tokens"`
+	Lent     Time         `json:"lent,omitempty"`
 	Pools    []CountState `json:"pools,omitempty"`
 }
 
@@ -57,7 +59,7 @@ func (l *Ledger) Save(now Time, window time.Duration) LedgerState {
 	st := LedgerState{Epoch: l.epoch, Keys: l.keys.save(now, window), Teams: l.teams.save(now, window)}
 	for _, node := range sortedNames(l.sessions) {
 		s := l.sessions[node]
-		st.Sessions = append(st.Sessions, SessionState{node, s.nonce, s.epoch, s.seq, s.silent, slices.Clone(s.answer.Decisions)})
+		st.Sessions = append(st.Sessions, SessionState{node, s.nonce, s.epoch, s.seq, s.silent, slices.Clone(s.answer.Decisions), slices.Clone(s.answer.Grants)})
 	}
 	for _, name := range sortedNames(l.models) {
 		m := l.models[name]
@@ -66,7 +68,7 @@ func (l *Ledger) Save(now Time, window time.Duration) LedgerState {
 		}
 		c := m.save(name)
 		for _, pool := range sortedNames(m.pools) {
-			if p := m.pools[pool]; p.requests != 0 || p.tokens != 0 {
+			if p := m.pools[pool]; *p != (count{}) {
 				c.Pools = append(c.Pools, p.save(pool))
 			}
 		}
@@ -76,7 +78,7 @@ func (l *Ledger) Save(now Time, window time.Duration) LedgerState {
 }
 
 func (c *count) save(name string) CountState {
-	return CountState{Name: name, Start: c.start, Requests: c.requests, Tokens: c.tokens}
+	return CountState{Name: name, Start: c.start, Requests: c.requests, Tokens: c.tokens, Lent: c.lent}
 }
 
 func (ss *subjects) save(now Time, window time.Duration) []SubjectState {
@@ -119,7 +121,7 @@ func LoadLedger(st LedgerState) (*Ledger, error) {
 		if s.Epoch > st.Epoch || l.sessions[s.Node] != nil {
 			return nil, fmt.Errorf("%w: session of node %q", errState, s.Node)
 		}
-		l.sessions[s.Node] = &session{nonce: s.Nonce, epoch: s.Epoch, seq: s.Seq, silent: s.Silent, answer: Answer{slices.Clone(s.Decisions)}}
+		l.sessions[s.Node] = &session{nonce: s.Nonce, epoch: s.Epoch, seq: s.Seq, silent: s.Silent, answer: Answer{slices.Clone(s.Decisions), slices.Clone(s.Grants)}}
 	}
 	for _, c := range st.Models {
 		if c.bad() || l.models[c.Name] != nil {
@@ -152,7 +154,7 @@ func LoadLedger(st LedgerState) (*Ledger, error) {
 func (c CountState) bad() bool { return c.Requests < 0 || c.Tokens < 0 || c.Start < 0 }
 
 func (c CountState) load() count {
-	return count{start: c.Start, requests: c.Requests, tokens: c.Tokens}
+	return count{start: c.Start, requests: c.Requests, tokens: c.Tokens, lent: c.Lent}
 }
 
 func (ss *subjects) load(states []SubjectState) error {

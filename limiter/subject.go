@@ -85,7 +85,9 @@ func (ss *subjects) count(s *subject, c *count, st *Standing, now Time, window t
 		c.open(now, window)
 		ss.expires.push(expiry{start: now, id: s.id})
 	}
-	c.requests++
+	if !st.held {
+		c.requests++
+	}
 	st.read(c, now, window)
 }
 

@@ -69,6 +69,16 @@ func (n *Node) configuredAddress(id string) (string, bool) {
 	return string(s.Address), ok
 }
 
+// Size returns how many nodes, voters or not, the configuration has, at least 1.
+// It never blocks.
+func (n *Node) Size() int {
+	r := n.raft.Load()
+	if r == nil {
+		return 1
+	}
+	return max(len(r.GetConfiguration().Configuration().Servers), 1)
+}
+
 // Members returns the configuration as this node knows it, and asks every
 // member how it is; it takes half a second if one does not answer. A node that
 // belongs to no cluster yet returns only itself.

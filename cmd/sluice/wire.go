@@ -41,7 +41,8 @@ type app struct {
 	client   *fsm.Client
 	gate     *limiter.Gate
 	registry *prometheus.Registry
-	kept     atomic.Uint64 // the last log entry that may lie before a full stop
+	kept     atomic.Uint64                // the last log entry that may lie before a full stop
+	observer atomic.Pointer[limiter.Gate] // the gate, once there is one
 	proposer proposer
 	wasReady sync.Once // the log says "ready" once, not after every reload
 }
@@ -88,6 +89,12 @@ func (a *app) openState(context.Context) error {
 		Logger:    a.logger.With("component", "fsm"),
 		OnFatal:   a.fail,
 		ReplayEnd: a.kept.Load,
+		Observer: func() fsm.Observer {
+			if g := a.observer.Load(); g != nil {
+				return g
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("open the state: %w", err)
@@ -132,11 +139,14 @@ func (a *app) openGate(context.Context) error {
 		Applier:    a.client.Applier(a.node.ID(), hex.EncodeToString(nonce[:])),
 		Policy:     func() limiter.Policy { return a.state.View().Policy() },
 		OnNoQuorum: func() limiter.NoQuorum { return a.state.View().Config().Limits.OnNoQuorum },
+		Lease:      func() time.Duration { return a.state.View().Config().Lease() },
+		Parts:      a.node.Size,
 	})
 	if err != nil {
 		return fmt.Errorf("start the limiter: %w", err)
 	}
 	a.gate = g
+	a.observer.Store(g)
 	a.cleanup.add("flush the limiter", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushTime)
 		defer cancel()

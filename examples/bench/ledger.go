@@ -31,6 +31,8 @@ func newBenchPolicy() (*benchPolicy, error) {
 	return &benchPolicy{model: m, subject: &limiter.SubjectPolicy{Limits: limits}}, nil
 }
 
+func (p *benchPolicy) Version() uint64 { return 1 }
+
 func (p *benchPolicy) Rules() limiter.Rules { return limiter.Rules{Window: time.Minute} }
 
 func (p *benchPolicy) Model(string) *limiter.ModelPolicy { return p.model }

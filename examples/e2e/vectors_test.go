@@ -142,7 +142,7 @@ func (p *player) step(t *testing.T, name string, step vectorStep) {
 			case http.StatusOK:
 				admitted[label(priority)]++
 				p.total++
-				p.settled(t, n, step.Tokens)
+				p.settled(t, step.Tokens)
 			case http.StatusTooManyRequests:
 				refusal = r
 			default:
@@ -160,19 +160,21 @@ func (p *player) step(t *testing.T, name string, step vectorStep) {
 	checkRefusal(t, name, step, refusal)
 }
 
-// settled waits until the tokens of the request that n just served are counted:
-// they are recorded when the answer is complete, and the next request goes to
-// another node.
-func (p *player) settled(t *testing.T, n *harness.Node, tokens int64) {
+// settled waits until every node counts the tokens of the request that was just
+// served: they are recorded when the answer is complete, a moment later on the
+// others, and the next request goes to another node.
+func (p *player) settled(t *testing.T, tokens int64) {
 	t.Helper()
 	if tokens == 0 {
 		return
 	}
 	p.tokens += tokens
-	eventually(t, 5*time.Second, fmt.Sprintf("%s has recorded %d tokens", n.ID, p.tokens), func() bool {
-		l, err := n.Admin().Limits(t.Context(), p.model)
-		return err == nil && l.TPM.Used >= p.tokens
-	})
+	for _, n := range p.cluster.Nodes {
+		eventually(t, 5*time.Second, fmt.Sprintf("%s has recorded %d tokens", n.ID, p.tokens), func() bool {
+			l, err := n.Admin().Limits(t.Context(), p.model)
+			return err == nil && l.TPM.Used >= p.tokens
+		})
+	}
 }
 
 // dropScript forgets what refused requests left of the step's script.

@@ -157,8 +157,9 @@ func (r *reader) readLimits(t *table, l *fsm.LimitSettings) {
 	l.TokenRateLimitType = t.choice("token_rate_limit_type", l.TokenRateLimitType, "total", "input", "output")
 	l.CountCachedTokens = t.boolean("count_cached_tokens", l.CountCachedTokens)
 	t.choice("oversize", "reject", "reject")
-	// Every request is decided in the ledger, which is what a lease of 0 would
-	// ask for; a longer one allows more than is made use of.
-	t.duration("lease_ttl", 500*time.Millisecond, 0)
+	if t.has("lease_ttl") {
+		lease := t.duration("lease_ttl", fsm.DefaultLeaseTTL, 0)
+		l.LeaseTTL = &lease
+	}
 	t.close()
 }

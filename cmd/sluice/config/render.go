@@ -35,6 +35,9 @@ func (f *File) Render() string {
 	w.text("allocation", f.Cluster.Limits.Allocation)
 	w.text("token_rate_limit_type", f.Cluster.Limits.TokenRateLimitType)
 	w.raw("count_cached_tokens", f.Cluster.Limits.CountCachedTokens)
+	if lease := f.Cluster.Limits.LeaseTTL; lease != nil {
+		w.duration("lease_ttl", *lease)
+	}
 	w.table("[upstream]")
 	w.duration("connect_timeout", f.Cluster.Upstream.ConnectTimeout)
 	w.duration("first_byte_timeout", f.Cluster.Upstream.FirstByteTimeout)

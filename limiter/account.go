@@ -1,0 +1,171 @@
+package limiter
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// lease is the permits of one scope that a node got in one grant. It is used
+// without a lock: a request takes one by counting left down, and whoever closes
+// the lease takes the rest.
+type lease struct {
+	left   atomic.Int64
+	n      int64         // all of them; of the batcher
+	rated  int64         // those of n whose use is in the account's rate; of the batcher
+	start  Time          // of the window they are counted in
+	until  time.Duration // node time from which they may not be used, never after end
+	end    time.Duration // node time at which the window is over at the latest
+	strict bool          // of a pool: counted against its share
+	// ownUntil bounds the account's own tokens while the permits are used: like
+	// requests, tokens are spent without asking only up to half of an even part
+	// of what is left, because the nodes do not know of each other's at once.
+	ownUntil int64
+	limits   Limits
+	used     Used // of all nodes when it was granted
+}
+
+// closedLease marks a lease that nobody takes from any more; far enough below
+// zero that takers who come too late do not lift it.
+const closedLease = -1 << 40
+
+// take uses one permit if there is one.
+func (l *lease) take() bool {
+	if l.left.Add(-1) >= 0 {
+		return true
+	}
+	l.left.Add(1)
+	return false
+}
+
+// putBack undoes take; false if the lease was closed meanwhile, so that the
+// permit has to be returned by itself.
+func (l *lease) putBack() bool { return l.left.Add(1) > closedLease/2 }
+
+// close ends the lease and returns what was left. A taker that is in the middle
+// of failing may hide one permit, which then dies with its window.
+func (l *lease) close() int64 { return max(l.left.Swap(closedLease), 0) }
+
+// seen is what the replica has recorded in one window.
+type seen struct {
+	start  Time
+	tokens int64
+}
+
+// account is one scope as this node sees it: its permits, what it knows of the
+// tokens, and whether the ledger refuses it. Admissions use it without a lock;
+// the fields of the batcher are the batcher's alone.
+type account struct {
+	ref     ScopeRef
+	model   *account // of a pool: where strictness is seen; nil otherwise
+	basis   atomic.Pointer[basis]
+	lease   atomic.Pointer[lease]
+	seen    atomic.Pointer[seen]
+	pending atomic.Int64 // tokens settled here that the replica does not show yet
+	own     atomic.Int64 // tokens ever settled here
+	strict  atomic.Bool  // of a model: it is at its threshold
+	refused atomic.Pointer[refused]
+	missed  atomic.Int64 // admissions that found no permit since the last wish for some
+
+	// Of the batcher.
+	rate  float64 // admissions per second, lately
+	rated time.Duration
+	asked bool // in the batch that is being made
+	lent  bool // in the list of accounts with a lease
+}
+
+// stale reports whether the lease's permits must not be used any more.
+func (a *account) stale(l *lease, now time.Duration) bool {
+	return now >= l.until || a.model != nil && a.model.strict.Load() != l.strict
+}
+
+// mayUse reports whether the permits may be used by what this node knows of
+// tokens and strictness.
+func (a *account) mayUse(l *lease, tokens Limit, now time.Duration) bool {
+	if a.stale(l, now) || a.model != nil && a.model.isStrict() != l.strict {
+		return false
+	}
+	n, limited := tokens.Get()
+	return !limited || a.model != nil && !l.strict || a.tokens(l) < n && a.own.Load() < l.ownUntil
+}
+
+// pend counts tokens settled here that the replica does not show yet.
+func (a *account) pend(tokens int64) int64 {
+	a.own.Add(tokens)
+	return a.pending.Add(tokens)
+}
+
+// settled takes tokens off those that the replica does not show yet. What was
+// settled before the account was opened was never among them.
+func (a *account) settled(tokens int64) {
+	if n := a.pending.Add(-tokens); n < 0 {
+		a.pending.CompareAndSwap(n, 0)
+	}
+}
+
+// basis is what permits and remembered refusals rest on; if it changes they are void.
+type basis struct {
+	limits    Limits
+	threshold float64
+	reserved  bool
+	window    time.Duration
+}
+
+// refused is the ledger's last refusal in a scope.
+type refused struct {
+	dimension  Dimension
+	until      time.Duration // node time until which it is repeated without asking
+	end        time.Duration // node time at which the scope's window ends
+	saturation float64
+	standing   Standing
+	model      Standing
+}
+
+// tokens returns what is recorded in the lease's window, as far as this node
+// knows, with its own settlements that are still on their way.
+func (a *account) tokens(l *lease) int64 {
+	n := l.used.Tokens
+	if s := a.seen.Load(); s != nil && s.start == l.start {
+		n = max(n, s.tokens)
+	}
+	return n + a.pending.Load()
+}
+
+// isStrict reports whether a model is at its threshold: by what the replica
+// showed, or by the tokens that this node alone knows of.
+func (a *account) isStrict() bool {
+	if a.strict.Load() {
+		return true
+	}
+	on, l := a.basis.Load(), a.lease.Load()
+	if on == nil || l == nil {
+		return false
+	}
+	return on.reserved && ratio(a.tokens(l), on.limits.Tokens) >= on.threshold
+}
+
+// rateHorizon is how long a grant should last at the present rate, and
+// rateMemory how far back the rate looks.
+const (
+	rateHorizon = 250 * time.Millisecond
+	rateMemory  = 500 * time.Millisecond
+)
+
+// want returns how many permits the scope should have beyond those who wait.
+func (a *account) want(now time.Duration) int64 {
+	n := a.missed.Swap(0)
+	if l := a.lease.Load(); l != nil {
+		n += l.spent(max(l.left.Load(), 0))
+	}
+	since := max(now-a.rated, rateMemory)
+	a.rate = a.rate*decay(now-a.rated) + float64(n)/since.Seconds()
+	a.rated = now
+	return int64(a.rate * rateHorizon.Seconds())
+}
+
+// spent returns how many permits were used since it was last asked, left being
+// those that remain.
+func (l *lease) spent(left int64) int64 {
+	n := l.n - left - l.rated
+	l.rated += n
+	return n
+}

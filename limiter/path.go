@@ -1,0 +1,85 @@
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// path is what limits one ticket, resolved once per version of the policy, so
+// that a warm admission looks nothing up but the path.
+type path struct {
+	version uint64
+	ticket  Ticket
+	steps   []step // in the order of checks
+	pool    string
+	logged  bool // it needs a concurrency slot: always decided in the log
+}
+
+// step is one scope of a path.
+type step struct {
+	scope   Scope
+	account *account
+	tokens  Limit
+}
+
+// path returns the ticket's path for the present policy.
+func (b *bank) path(t *Ticket, p Policy) *path {
+	version := p.Version()
+	if found := b.paths.get(t); found != nil && found.version == version {
+		return found
+	}
+	made := b.resolve(t, p)
+	made.version = version
+	b.paths.put(made)
+	return made
+}
+
+// resolve finds the scopes that limit the ticket, as the ledger's look does.
+func (b *bank) resolve(t *Ticket, p Policy) *path {
+	pa, window := &path{ticket: *t}, p.Rules().Window
+	if t.Key != "" {
+		b.subject(pa, p.Key(t.Key), ScopeKey, ScopeKeyModel, window)
+	}
+	if t.Team != "" {
+		b.subject(pa, p.Team(t.Team), ScopeTeam, ScopeTeamModel, window)
+	}
+	mp := p.Model(t.Model)
+	if mp == nil {
+		return pa
+	}
+	b.step(pa, ScopeModel, basis{mp.Limits, mp.Threshold, mp.Pools != nil, window})
+	if pool := mp.Pool(t.Priority); pool != nil {
+		pa.pool = pool.Name
+		b.step(pa, ScopePool, basis{pool.Limits, mp.Threshold, true, window})
+	}
+	return pa
+}
+
+func (b *bank) subject(pa *path, p *SubjectPolicy, own, perModel Scope, window time.Duration) {
+	if p == nil {
+		return
+	}
+	pa.logged = pa.logged || p.Limits.Parallel.IsSet()
+	if p.Limits.Requests.IsSet() || p.Limits.Tokens.IsSet() {
+		b.step(pa, own, basis{limits: p.Limits, window: window})
+	}
+	if l, ok := p.PerModel[pa.ticket.Model]; ok && l.Any() {
+		b.step(pa, perModel, basis{limits: l, window: window})
+	}
+}
+
+// step adds a scope to the path; permits that rest on another basis are revoked.
+func (b *bank) step(pa *path, s Scope, on basis) {
+	a := b.account(refOf(s, &pa.ticket, pa.pool))
+	if was := a.basis.Load(); was == nil || *was != on {
+		a.basis.Store(&on)
+		a.refused.Store(nil)
+		if was != nil {
+			b.revoke(a)
+		}
+	}
+	pa.steps = append(pa.steps, step{scope: s, account: a, tokens: on.limits.Tokens})
+}
+
+// decay is the weight of what was counted d ago in a rate.
+func decay[D ~int64](d D) float64 { return math.Exp(-float64(d) / float64(rateMemory)) }
