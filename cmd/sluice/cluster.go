@@ -112,6 +112,8 @@ func (a *app) readiness() admin.Readiness {
 		return admin.Readiness{Reasons: []string{"the node belongs to no cluster yet"}}
 	case v.ConfigVersion() == 0:
 		return admin.Readiness{Reasons: []string{"the node has no configuration yet"}}
+	case s.LeaderID != "" && !a.gate.Degraded() && !a.started.Load():
+		return admin.Readiness{Reasons: []string{"the node is catching up with the cluster"}}
 	case s.LeaderID != "" && !a.gate.Degraded():
 		return admin.Readiness{Ready: true}
 	}

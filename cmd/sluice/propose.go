@@ -71,12 +71,7 @@ func (a *app) propose(f *config.File) {
 				return
 			}
 			if a.proposed(f, r, err) {
-				if a.readiness().Ready {
-					a.wasReady.Do(func() {
-						debug.FreeOSMemory() // loading many keys left as much garbage behind
-						a.logger.Info("ready")
-					})
-				}
+				a.caughtUp()
 				return
 			}
 			if sleep(ctx, wait) != nil {
@@ -85,6 +80,20 @@ func (a *app) propose(f *config.File) {
 			wait = min(2*wait, lastRetry)
 		}
 	})
+}
+
+// caughtUp ends the start: this node has heard of a leader and of the cluster's
+// configuration. Replaying a long log with many keys leaves as much garbage as
+// data behind, which goes before requests come.
+func (a *app) caughtUp() {
+	if a.started.Load() {
+		return
+	}
+	debug.FreeOSMemory()
+	a.started.Store(true)
+	if a.readiness().Ready {
+		a.logger.Info("ready")
+	}
 }
 
 // proposed reports the outcome; false: it has to be tried again.

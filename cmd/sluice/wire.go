@@ -10,7 +10,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +43,7 @@ type app struct {
 	kept     atomic.Uint64                // the last log entry that may lie before a full stop
 	observer atomic.Pointer[limiter.Gate] // the gate, once there is one
 	proposer proposer
-	wasReady sync.Once // the log says "ready" once, not after every reload
+	started  atomic.Bool // the start is over; says "ready" once, not after every reload
 }
 
 // start wires a node and returns when it serves; it becomes ready by itself,
