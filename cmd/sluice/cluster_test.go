@@ -70,7 +70,19 @@ func TestErrorsOfTheLogAreTold(t *testing.T) {
 // the counters to.
 func TestANodeThatWaitsForOthersStopsInOrder(t *testing.T) {
 	p := launch(t, "--dev", "--join", "127.0.0.1:1", "--bootstrap-expect", "2")
-	p.eventually(regexp.MustCompile(`msg=serving http=(\S+)`))
+	addr := p.eventually(regexp.MustCompile(`msg=serving http=(\S+)`))
+	for path, want := range map[string]int{
+		"/v1/models": http.StatusServiceUnavailable, "/key/list": http.StatusServiceUnavailable,
+		"/health/readiness": http.StatusServiceUnavailable, "/health/liveness": http.StatusOK, "/cluster/status": http.StatusUnauthorized,
+	} {
+		res, err := http.Get("http://" + addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("%s: status %d, want %d: an empty list would look like lost data", path, res.StatusCode, want)
+		}
+	}
 	p.signals <- syscall.SIGTERM
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,26 @@ type front struct {
 type planes struct {
 	data    http.Handler
 	control http.Handler
+	formed  <-chan struct{} // closed once the node belongs to a cluster; nil: it does
+}
+
+// homeless reports whether the node belongs to no cluster yet, so that what it
+// would show is not what the cluster has.
+func (p *planes) homeless() bool {
+	if p.formed == nil {
+		return false
+	}
+	select {
+	case <-p.formed:
+		return false
+	default:
+		return true
+	}
+}
+
+// aboutTheNode are the paths that a node answers before it belongs to a cluster.
+func aboutTheNode(path string) bool {
+	return strings.HasPrefix(path, "/health/") || path == "/cluster/status" || path == "/metrics"
 }
 
 var _ http.Handler = (*front)(nil)
@@ -59,6 +80,10 @@ func (f *front) dispatch(w http.ResponseWriter, r *http.Request) {
 		f.own(w, r, http.StatusOK, map[string]string{"name": "sluice", "version": version})
 	case p == nil:
 		f.starting(w, r, path)
+	case p.homeless() && !aboutTheNode(path):
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, http.StatusServiceUnavailable, "internal_server_error",
+			"This node belongs to no cluster yet. Its log and /cluster/status say what it waits for.")
 	case admin.Owns(path):
 		if r.Method == http.MethodPost {
 			boundBody(w, r, bodyTime)

@@ -184,7 +184,7 @@ func (a *app) openPlanes(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
-	a.front.planes.Store(&planes{data: data, control: control})
+	a.front.planes.Store(&planes{data: data, control: control, formed: a.node.Formed()})
 	a.cleanup.add("drain", a.drain)
 	return nil
 }
