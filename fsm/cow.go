@@ -1,5 +1,7 @@
 package fsm
 
+import "maps"
+
 // cowShards is a compromise: one write copies 1/1024 of the map and the table
 // of shards, a few microseconds at 100 000 entries, and no reader ever waits.
 const cowShards = 1024
@@ -74,10 +76,9 @@ func (e *cowEdit[V]) own(i int) map[string]V {
 	if e.owned[i] {
 		return e.next.shards[i]
 	}
-	old := e.next.shards[i]
-	fresh := make(map[string]V, len(old)+1)
-	for k, v := range old {
-		fresh[k] = v
+	fresh := maps.Clone(e.next.shards[i]) // copies the table without hashing its keys again
+	if fresh == nil {
+		fresh = map[string]V{}
 	}
 	e.next.shards[i], e.owned[i] = fresh, true
 	return fresh
