@@ -12,6 +12,7 @@ type lease struct {
 	left   atomic.Int64
 	n      int64         // all of them; of the batcher
 	rated  int64         // those of n whose use is in the account's rate; of the batcher
+	plenty bool          // all that was wished for was granted; of the batcher
 	start  Time          // of the window they are counted in
 	until  time.Duration // node time from which they may not be used, never after end
 	end    time.Duration // node time at which the window is over at the latest
@@ -21,7 +22,8 @@ type lease struct {
 	// of what is left, because the nodes do not know of each other's at once.
 	ownUntil int64
 	limits   Limits
-	used     Used // of all nodes when it was granted
+	used     Used   // of all nodes when it was granted
+	on       *basis // what was in force when it was asked for
 }
 
 // closedLease marks a lease that nobody takes from any more; far enough below
@@ -45,6 +47,10 @@ func (l *lease) putBack() bool { return l.left.Add(1) > closedLease/2 }
 // of failing may hide one permit, which then dies with its window.
 func (l *lease) close() int64 { return max(l.left.Swap(closedLease), 0) }
 
+// scarce reports whether half of the permits or more are used. Where the limit is near
+// they are not renewed before somebody needs one: a node should hold few then.
+func (l *lease) scarce() bool { return l.plenty && l.left.Load() <= l.n/2 }
+
 // seen is what the replica has recorded in one window.
 type seen struct {
 	start  Time
@@ -64,7 +70,10 @@ type account struct {
 	own     atomic.Int64 // tokens ever settled here
 	strict  atomic.Bool  // of a model: it is at its threshold
 	refused atomic.Pointer[refused]
-	missed  atomic.Int64 // admissions that found no permit since the last wish for some
+	// returned is the node time at which permits of any node were last seen to
+	// come back: a refusal from before is not for good.
+	returned atomic.Int64
+	missed   atomic.Int64 // admissions that found no permit since the last wish for some
 
 	// Of the batcher.
 	rate  float64 // admissions per second, lately
@@ -78,13 +87,13 @@ func (a *account) stale(l *lease, now time.Duration) bool {
 	return now >= l.until || a.model != nil && a.model.strict.Load() != l.strict
 }
 
-// mayUse reports whether the permits may be used by what this node knows of
-// tokens and strictness.
-func (a *account) mayUse(l *lease, tokens Limit, now time.Duration) bool {
-	if a.stale(l, now) || a.model != nil && a.model.isStrict() != l.strict {
+// mayUse reports whether the permits may be used on a path that rests on the
+// basis, by what this node knows of tokens and strictness.
+func (a *account) mayUse(l *lease, on *basis, now time.Duration) bool {
+	if !l.on.same(on) || a.stale(l, now) || a.model != nil && a.model.isStrict() != l.strict {
 		return false
 	}
-	n, limited := tokens.Get()
+	n, limited := on.limits.Tokens.Get()
 	return !limited || a.model != nil && !l.strict || a.tokens(l) < n && a.own.Load() < l.ownUntil
 }
 
@@ -110,8 +119,12 @@ type basis struct {
 	window    time.Duration
 }
 
+// same reports whether two bases say the same.
+func (on *basis) same(as *basis) bool { return on == as || on != nil && as != nil && *on == *as }
+
 // refused is the ledger's last refusal in a scope.
 type refused struct {
+	on         *basis
 	dimension  Dimension
 	until      time.Duration // node time until which it is repeated without asking
 	end        time.Duration // node time at which the scope's window ends
@@ -136,11 +149,8 @@ func (a *account) isStrict() bool {
 	if a.strict.Load() {
 		return true
 	}
-	on, l := a.basis.Load(), a.lease.Load()
-	if on == nil || l == nil {
-		return false
-	}
-	return on.reserved && ratio(a.tokens(l), on.limits.Tokens) >= on.threshold
+	l := a.lease.Load()
+	return l != nil && l.on.reserved && ratio(a.tokens(l), l.on.limits.Tokens) >= l.on.threshold
 }
 
 // rateHorizon is how long a grant should last at the present rate, and

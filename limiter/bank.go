@@ -11,7 +11,12 @@ import (
 type bank struct {
 	now      func() time.Duration // node time: monotonic, since the Gate began
 	paths    pathMap
-	accounts sync.Map // ScopeRef → *account
+	accounts sync.Map     // ScopeRef → *account
+	opened   atomic.Int64 // accounts, about
+
+	// Of the applying goroutine.
+	rules  Rules         // as last observed
+	offset time.Duration // of node time from ledger time, with the shortest way of an entry to here
 
 	sweep  atomic.Bool // leases are to be looked through at once
 	urgent atomic.Bool // somebody waits for the returns
@@ -27,12 +32,15 @@ type returnKey struct {
 }
 
 func newBank(now func() time.Duration, poke func()) *bank {
-	return &bank{now: now, poke: poke, returns: map[returnKey]int64{}}
+	return &bank{now: now, poke: poke, returns: map[returnKey]int64{}, offset: forEver}
 }
 
 func (b *bank) account(ref ScopeRef) *account {
 	if a, ok := b.accounts.Load(ref); ok {
 		return a.(*account)
+	}
+	if b.opened.Add(1) > maxAccounts {
+		b.restart()
 	}
 	made := &account{ref: ref}
 	if ref.Scope == ScopePool {
@@ -40,6 +48,22 @@ func (b *bank) account(ref ScopeRef) *account {
 	}
 	a, _ := b.accounts.LoadOrStore(ref, made)
 	return a.(*account)
+}
+
+// maxAccounts bounds the accounts: under a wildcard with limits per name
+// clients can make up as many as they like.
+const maxAccounts = 200_000
+
+// restart forgets all accounts and returns their permits. Who still holds one
+// of them goes on with it to the end of its lease.
+func (b *bank) restart() {
+	b.opened.Store(1)
+	b.accounts.Range(func(k, v any) bool {
+		b.accounts.Delete(k)
+		b.revoke(v.(*account))
+		return true
+	})
+	b.paths.clear()
 }
 
 // open returns the account if there is one.
@@ -95,15 +119,16 @@ func (b *bank) owes() bool {
 func (b *bank) hurry() bool { return b.urgent.Load() && b.owes() }
 
 // remember keeps a refusal that was decided at node time at or later: until its
-// scope's window ends if it is final, else for a moment.
-func (b *bank) remember(t *Ticket, d *Decision, at time.Duration) {
+// scope's window ends if it is final, else for a moment. It holds for those who
+// rest on the same basis as the account did when the batch was made.
+func (b *bank) remember(t *Ticket, d *Decision, on *basis, at time.Duration) {
 	a := b.open(refOf(d.Scope, t, d.Pool))
 	if a == nil || d.Dimension == Parallel {
 		return
 	}
-	r := &refused{dimension: d.Dimension, end: at + d.ResetIn, saturation: d.Saturation, standing: d.Standings[d.Scope], model: d.Standings[ScopeModel]}
+	r := &refused{on: on, dimension: d.Dimension, end: at + d.ResetIn, saturation: d.Saturation, standing: d.Standings[d.Scope], model: d.Standings[ScopeModel]}
 	r.until = r.end
-	if !d.Final {
+	if !d.Final || a.returned.Load() > int64(at) {
 		r.until = min(r.until, b.now()+refusalMemory)
 	}
 	a.refused.Store(r)
@@ -116,7 +141,7 @@ func (b *bank) refusal(pa *path, now time.Duration) *Decision {
 	for i := range pa.steps {
 		st := &pa.steps[i]
 		r := st.account.refused.Load()
-		if m := st.account.model; r == nil || now >= r.until || m != nil && !m.strict.Load() {
+		if m := st.account.model; r == nil || now >= r.until || !r.on.same(st.on) || m != nil && !m.strict.Load() {
 			continue
 		}
 		wait := r.end - now
@@ -140,7 +165,7 @@ func (b *bank) draw(pa *path, now time.Duration, got *[NumScopes]*lease) (short 
 	for i := range pa.steps {
 		st := &pa.steps[i]
 		l := st.account.lease.Load()
-		if l == nil || !st.account.mayUse(l, st.tokens, now) || !l.take() {
+		if l == nil || !st.account.mayUse(l, st.on, now) || !l.take() {
 			st.account.missed.Add(1)
 			short = true
 			continue
@@ -152,6 +177,7 @@ func (b *bank) draw(pa *path, now time.Duration, got *[NumScopes]*lease) (short 
 
 // forget drops everything that rests on a ledger that was replaced.
 func (b *bank) forget() {
+	b.offset = forEver
 	b.accounts.Range(func(_, v any) bool {
 		a := v.(*account)
 		a.refused.Store(nil)

@@ -58,7 +58,7 @@ func warmGate(b *testing.B, n int, limited bool) (*sharedLog, []Ticket) {
 	// Enough for the whole run: what is measured is the use of permits.
 	l.gates[0].bank.accounts.Range(func(_, v any) bool {
 		a := v.(*account)
-		le := &lease{start: 0, until: 1 << 60, end: 1 << 60, strict: true, limits: wide.Limits, ownUntil: 1 << 60}
+		le := &lease{on: a.basis.Load(), start: 0, until: 1 << 60, end: 1 << 60, strict: true, limits: wide.Limits, ownUntil: 1 << 60}
 		le.left.Store(1 << 40)
 		a.strict.Store(true)
 		a.lease.Store(le)

@@ -10,6 +10,7 @@ import (
 type asked struct {
 	account *account
 	basis   *basis
+	early   bool // nobody is short yet: what is left counts as a part of the wish
 }
 
 // refusalMemory is how long a refusal is repeated that may not be final.
@@ -47,7 +48,7 @@ func (g *Gate) reserve(b *Batch, w *waiter) {
 			held[st.scope] = l.start
 		} else if !st.account.asked && len(g.asking) < maxAsks {
 			st.account.asked = true
-			g.asking = append(g.asking, asked{st.account, st.account.basis.Load()})
+			g.asking = append(g.asking, asked{account: st.account, basis: st.on})
 		}
 	}
 }
@@ -55,9 +56,31 @@ func (g *Gate) reserve(b *Batch, w *waiter) {
 // ask adds the wishes to the batch. g.mu is held.
 func (g *Gate) ask(b *Batch) {
 	now, parts, lease := g.bank.now(), int64(max(g.o.Parts(), 1)), g.o.Lease()
+	if lease > 0 && len(b.Reserves)+len(b.Settles)+len(b.Returns) > 0 {
+		g.renew(now)
+	}
 	for _, a := range g.asking {
 		a.account.asked = false
-		b.Grants = append(b.Grants, Ask{Ref: a.account.ref, Want: a.account.want(now), Parts: parts, For: lease})
+		want := a.account.want(now)
+		if l := a.account.lease.Load(); a.early && l != nil {
+			want = max(want-max(l.left.Load(), 0), 0)
+		}
+		b.Grants = append(b.Grants, Ask{Ref: a.account.ref, Want: want, Parts: parts, For: lease})
+	}
+}
+
+// renew adds wishes for permits that will not last until the next batch. They
+// travel with what has to be written anyway: else every account of a busy node
+// would run short at a moment of its own, and cost an entry of its own.
+func (g *Gate) renew(now time.Duration) {
+	for _, a := range g.lent {
+		if len(g.asking) >= maxAsks {
+			return
+		}
+		if l := a.lease.Load(); l != nil && !a.asked && l.scarce() && !a.stale(l, now) {
+			a.asked = true
+			g.asking = append(g.asking, asked{account: a, basis: l.on, early: true})
+		}
 	}
 }
 
@@ -74,20 +97,17 @@ func (g *Gate) lend(b *Batch, a *Answer, sent time.Duration, err error) {
 		if gr.N <= 0 {
 			continue
 		}
-		l := &lease{start: gr.Start, end: sent + gr.EndIn, strict: gr.Strict, limits: gr.Limits, used: gr.Used}
-		l.until = min(sent+b.Grants[i].For, l.end)
-		l.n = gr.N
+		l := &lease{on: as.basis, start: gr.Start, strict: gr.Strict, limits: gr.Limits, used: gr.Used}
+		l.until = sent + min(b.Grants[i].For, gr.EndIn)
+		l.end = g.bank.now() + gr.EndIn // what is returned too late does no harm
+		l.n, l.plenty = gr.N, gr.N == b.Grants[i].Want
 		l.left.Store(gr.N)
 		acc := as.account
 		l.ownUntil = acc.own.Load() + as.basis.tokensFor(gr, b.Grants[i].Parts)
-		if acc.basis.Load() != as.basis { // the limits were changed meanwhile
-			g.bank.giveBack(acc, l, gr.N)
-			continue
-		}
 		if old := acc.lease.Swap(l); old != nil {
 			n := old.close()
 			acc.missed.Add(old.spent(n))
-			if old.start == l.start && old.strict == l.strict {
+			if old.start == l.start && old.strict == l.strict && old.on.same(l.on) {
 				l.n += n
 				l.left.Add(n)
 			} else {
@@ -155,7 +175,9 @@ func (g *Gate) remember(w *waiter, d *Decision, sent time.Duration) {
 		return
 	}
 	g.putBack(w)
-	g.bank.remember(&w.ticket, d, sent)
+	if on := w.path.basis(d.Scope); on != nil {
+		g.bank.remember(&w.ticket, d, on, sent)
+	}
 }
 
 // park keeps a waiter whose refusal is not final; false if it has to be told.

@@ -19,7 +19,7 @@ type path struct {
 type step struct {
 	scope   Scope
 	account *account
-	tokens  Limit
+	on      *basis
 }
 
 // path returns the ticket's path for the present policy.
@@ -69,6 +69,8 @@ func (b *bank) subject(pa *path, p *SubjectPolicy, own, perModel Scope, window t
 }
 
 // step adds a scope to the path; permits that rest on another basis are revoked.
+// Paths of two policies may be made at once, so the account's basis is not
+// always the path's: whoever uses a permit or a refusal compares them.
 func (b *bank) step(pa *path, s Scope, on basis) {
 	a := b.account(refOf(s, &pa.ticket, pa.pool))
 	if was := a.basis.Load(); was == nil || *was != on {
@@ -78,7 +80,17 @@ func (b *bank) step(pa *path, s Scope, on basis) {
 			b.revoke(a)
 		}
 	}
-	pa.steps = append(pa.steps, step{scope: s, account: a, tokens: on.limits.Tokens})
+	pa.steps = append(pa.steps, step{scope: s, account: a, on: &on})
+}
+
+// basis returns what the path's scope rests on, nil if the scope is not on it.
+func (pa *path) basis(s Scope) *basis {
+	for i := range pa.steps {
+		if pa.steps[i].scope == s {
+			return pa.steps[i].on
+		}
+	}
+	return nil
 }
 
 // decay is the weight of what was counted d ago in a rate.

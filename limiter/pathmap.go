@@ -51,3 +51,11 @@ func (m *pathMap) put(p *path) {
 	next[p.ticket] = p
 	at.Store(&next)
 }
+
+func (m *pathMap) clear() {
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	for i := range m.shards {
+		m.shards[i].Store(nil)
+	}
+}

@@ -24,6 +24,7 @@ type sharedLog struct {
 	gates   []*Gate
 	batches int
 	silent  atomic.Bool
+	spend   Usage // of every request that play sends
 }
 
 type sharedApplier struct {
@@ -118,7 +119,7 @@ func (l *sharedLog) play(t testing.TB, d time.Duration, perSecond []float64, ask
 					rc, err := l.gates[i].Admit(context.Background(), ask(i))
 					if err == nil {
 						atomic.AddInt64(&served[i], 1)
-						rc.Settle(Usage{})
+						rc.Settle(l.spend)
 					} else if !errors.As(err, new(*Refusal)) {
 						t.Error(err)
 					}
@@ -364,6 +365,34 @@ func TestOneBurstOverThreeNodesIsServedExactly(t *testing.T) {
 			if got := byPool[p].Load(); got != want {
 				t.Errorf("p%d served %d, want %d", p+1, got, want)
 			}
+		}
+		l.close(t)
+	})
+}
+
+func TestMadeUpNamesDoNotFillTheMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTable()
+		l := newCluster(t, 1, p, 500*time.Millisecond)
+		b := l.gates[0].bank
+		m, _, err := NewModelPolicy("any", Limits{Requests: Of(1000)}, Reservation{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range maxAccounts + 1000 {
+			name := fmt.Sprint("openai/", i)
+			p.models[name] = m
+			b.path(&Ticket{Model: name}, p)
+			delete(p.models, name)
+		}
+		n := 0
+		b.accounts.Range(func(any, any) bool { n++; return true })
+		if n > 2000 {
+			t.Errorf("%d accounts after the bound was reached", n)
+		}
+		p.models["openai/x"] = m
+		if rs, errs := admitAll(l.gates[0], 5, Ticket{Model: "openai/x"}); len(rs) != 5 {
+			t.Errorf("refused afterwards: %v", errs)
 		}
 		l.close(t)
 	})

@@ -23,7 +23,8 @@ func (r *Receipt) Settle(u Usage) {
 	if r.settled.Swap(true) {
 		return
 	}
-	u = Usage{Input: max(u.Input, 0), Output: max(u.Output, 0), Cached: max(u.Cached, 0)}
+	u.Input, u.Output = max(u.Input, 0), max(u.Output, 0)
+	u.Cached = min(max(u.Cached, 0), u.Input) // else a merged settlement counts other tokens than its parts
 	s := r.settlement(u)
 	if r.local != nil {
 		r.local.settle(&s, r.gate.o.Policy().Rules())
