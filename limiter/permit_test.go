@@ -397,3 +397,32 @@ func TestMadeUpNamesDoNotFillTheMemory(t *testing.T) {
 		l.close(t)
 	})
 }
+
+func TestWindowsAreShownAsTheyWereServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shares := map[string]Share{"a": share(0.9)}
+		l := newCluster(t, 1, newTable().model("m", Limits{Requests: Of(1000)}, Reservation{Shares: shares, Threshold: 1}), 500*time.Millisecond)
+		lent := false
+		for n := range int64(100) {
+			r, err := l.gates[0].Admit(t.Context(), Ticket{Model: "m", Priority: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Settle(Usage{Input: 7})
+			l.mu.Lock()
+			ms := l.ledger.Inspect(l.now(), l.policy, "m")
+			l.mu.Unlock()
+			lent = lent || ms.Used.Requests > n+1
+			if ms = l.gates[0].AsServed(ms); ms.Used.Requests != n+1 || ms.Pools[0].Used.Requests != n+1 {
+				t.Fatalf("after %d requests: %d shown, %d in the pool", n+1, ms.Used.Requests, ms.Pools[0].Used.Requests)
+			}
+			if want := 7 * (n + 1); ms.Used.Tokens != want || ms.Pools[0].Used.Tokens != want {
+				t.Fatalf("after %d tokens: %d shown, %d in the pool", want, ms.Used.Tokens, ms.Pools[0].Used.Tokens)
+			}
+		}
+		if !lent {
+			t.Error("no permit was ever out: this shows nothing")
+		}
+		l.close(t)
+	})
+}

@@ -7,10 +7,27 @@ import (
 	"time"
 
 	"sluice/admin"
+	"sluice/fsm"
 	"sluice/limiter"
 	"sluice/node"
 	"sluice/proxy"
 )
+
+// shown is the state as the control plane shows it: windows as they were served.
+type shown struct {
+	*fsm.State
+	gate *limiter.Gate
+}
+
+var _ admin.State = shown{}
+
+func (s shown) Limits(model string) []limiter.ModelState {
+	windows := s.State.Limits(model)
+	for i := range windows {
+		windows[i] = s.gate.AsServed(windows[i])
+	}
+	return windows
+}
 
 // membership shows the node's cluster to the control plane.
 type membership struct{ *app }

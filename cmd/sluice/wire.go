@@ -174,7 +174,7 @@ func (a *app) openPlanes(context.Context) error {
 	}
 	a.cleanup.add("close connections to upstreams", func(context.Context) error { data.Close(); return nil })
 	control, err := admin.New(admin.Options{
-		Store: a.client, State: a.state, Cluster: membership{a},
+		Store: a.client, State: shown{a.state, a.gate}, Cluster: membership{a},
 		Authenticate: func(r *http.Request) (admin.Caller, error) { return authenticate(data, r) },
 		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.gate.Mode,
 		Metrics: a.metrics(), OpenMetrics: g.OpenMetrics,

@@ -1,0 +1,30 @@
+package limiter
+
+// AsServed corrects what the Ledger counts by what this node alone knows, for
+// people who look at a window: permits that it holds and has not used are taken
+// off, tokens that it has settled and the replica does not show yet are added.
+// Permits and tokens of other nodes are seen half a second late at most. The
+// mode is left alone, because decisions rest on the Ledger's count.
+func (g *Gate) AsServed(ms ModelState) ModelState {
+	if !ms.Live {
+		return ms
+	}
+	g.bank.correct(ScopeRef{Scope: ScopeModel, Model: ms.Model}, &ms.Used)
+	for i := range ms.Pools {
+		g.bank.correct(ScopeRef{Scope: ScopePool, ID: ms.Pools[i].Name, Model: ms.Model}, &ms.Pools[i].Used)
+	}
+	st := Standing{Limits: ms.Limits, Used: ms.Used}
+	ms.Saturation = saturation(&st)
+	return ms
+}
+
+func (b *bank) correct(ref ScopeRef, u *Used) {
+	a := b.open(ref)
+	if a == nil {
+		return
+	}
+	u.Tokens += a.pending.Load()
+	if l := a.lease.Load(); l != nil && b.now() < l.end {
+		u.Requests = max(u.Requests-max(l.left.Load(), 0), 0)
+	}
+}
