@@ -413,6 +413,9 @@ func TestWindowsAreShownAsTheyWereServed(t *testing.T) {
 			ms := l.ledger.Inspect(l.now(), l.policy, "m")
 			l.mu.Unlock()
 			lent = lent || ms.Used.Requests > n+1
+			if held := l.gates[0].Permits("m"); ms.Used.Requests != n+1+held {
+				t.Fatalf("after %d requests: %d counted, %d permits held", n+1, ms.Used.Requests, held)
+			}
 			if ms = l.gates[0].AsServed(ms); ms.Used.Requests != n+1 || ms.Pools[0].Used.Requests != n+1 {
 				t.Fatalf("after %d requests: %d shown, %d in the pool", n+1, ms.Used.Requests, ms.Pools[0].Used.Requests)
 			}

@@ -18,13 +18,25 @@ func (g *Gate) AsServed(ms ModelState) ModelState {
 	return ms
 }
 
+// Permits returns how many permits of the model this node holds and has not used.
+func (g *Gate) Permits(model string) int64 {
+	if a := g.bank.open(ScopeRef{Scope: ScopeModel, Model: model}); a != nil {
+		return g.bank.unused(a)
+	}
+	return 0
+}
+
 func (b *bank) correct(ref ScopeRef, u *Used) {
-	a := b.open(ref)
-	if a == nil {
-		return
+	if a := b.open(ref); a != nil {
+		u.Tokens += a.pending.Load()
+		u.Requests = max(u.Requests-b.unused(a), 0)
 	}
-	u.Tokens += a.pending.Load()
+}
+
+// unused returns the permits of a window that still runs.
+func (b *bank) unused(a *account) int64 {
 	if l := a.lease.Load(); l != nil && b.now() < l.end {
-		u.Requests = max(u.Requests-max(l.left.Load(), 0), 0)
+		return max(l.left.Load(), 0)
 	}
+	return 0
 }

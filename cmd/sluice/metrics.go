@@ -29,12 +29,13 @@ var (
 	descCommit      = prometheus.NewDesc("sluice_raft_commit_index", "Index up to which entries are committed, as this node knows.", nil, nil)
 	descApplied     = prometheus.NewDesc("sluice_raft_applied_index", "Index up to which this node has applied entries.", nil, nil)
 	descSaturation  = prometheus.NewDesc("sluice_saturation", "Part of the model's limit that is used in the running window.", []string{"model"}, nil)
+	descPermits     = prometheus.NewDesc("sluice_permits", "Permits of the model that this node holds and has not used.", []string{"model"}, nil)
 	descConfig      = prometheus.NewDesc("sluice_config_version", "Version of the cluster-wide configuration.", nil, nil)
 	descDegraded    = prometheus.NewDesc("sluice_degraded", "Whether this node has no quorum to count with.", nil, nil)
 	descKeys        = prometheus.NewDesc("sluice_keys", "Virtual keys in the cluster.", nil, nil)
 	raftStates      = []string{"forming", "follower", "candidate", "leader", "stopped"}
 	allDescriptions = []*prometheus.Desc{
-		descInfo, descState, descLeader, descHasLeader, descTerm, descLast, descCommit, descApplied, descSaturation, descConfig, descDegraded, descKeys,
+		descInfo, descState, descLeader, descHasLeader, descTerm, descLast, descCommit, descApplied, descSaturation, descPermits, descConfig, descDegraded, descKeys,
 	}
 )
 
@@ -67,8 +68,9 @@ func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descConfig, float64(v.ConfigVersion()))
 	gauge(descDegraded, truth(c.gate.Degraded()))
 	gauge(descKeys, float64(v.KeyCount()))
-	for _, m := range c.state.Limits("") {
+	for _, m := range (shown{c.state, c.gate}).Limits("") {
 		gauge(descSaturation, m.Saturation, m.Model)
+		gauge(descPermits, float64(c.gate.Permits(m.Model)), m.Model)
 	}
 }
 
