@@ -17,6 +17,7 @@ import (
 //	reserves: count, then ticket
 //	held: 0, or 1 and for each reservation mask of starts, starts
 //	asks: count, then scope, id(ref), model(ref), want, parts, duration
+//	reports: nothing if there are none, else count, then scope, id(ref), model(ref), requests, tokens, slots, age
 //
 // where ref is an index into the strings and a ticket is four of them.
 
@@ -51,6 +52,7 @@ func appendBatch(dst []byte, b *limiter.Batch) []byte {
 		w.ref(&a.Ref)
 		w.buf = putUint(putUint(putUint(w.buf, amount(a.Want)), amount(a.Parts)), amount(int64(a.For)))
 	}
+	w.reports(b.Reports)
 	dst = putUint(dst, uint64(len(w.strings)))
 	for _, s := range w.strings {
 		dst = putString(dst, s)
@@ -126,12 +128,27 @@ func (w *batchWriter) held(held []limiter.Held) {
 	}
 }
 
+func (w *batchWriter) reports(reports []limiter.Report) {
+	if len(reports) == 0 {
+		return
+	}
+	w.buf = putUint(w.buf, uint64(len(reports)))
+	for i := range reports {
+		p := &reports[i]
+		w.ref(&p.Ref)
+		for _, n := range []int64{p.Requests, p.Tokens, p.Slots, int64(p.Age)} {
+			w.buf = putUint(w.buf, amount(n))
+		}
+	}
+}
+
 // Smallest encodings, which bound the counts a hostile length can claim.
 const (
 	minTicket = 4
 	minSettle = minTicket + 1 + 1 + 1 + 4
 	minReturn = 3 + 1 + 1
 	minAsk    = 3 + 1 + 1 + 1
+	minReport = 3 + 1 + 1 + 1 + 1
 )
 
 // readBatch decodes a batch. It shares no memory with b.
@@ -144,6 +161,11 @@ func readBatch(b []byte) (*limiter.Batch, error) {
 	out.Reserves = readList(&r.reader, minTicket, r.ticket)
 	out.Held = r.held(len(out.Reserves))
 	out.Grants = readList(&r.reader, minAsk, r.ask)
+	if len(r.b) > 0 {
+		if out.Reports = readList(&r.reader, minReport, r.report); out.Reports == nil {
+			r.fail("reports are announced, and there are none")
+		}
+	}
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("%w: batch: %w", errUndecodable, err)
 	}
@@ -222,4 +244,9 @@ func (r *batchReader) held(n int) []limiter.Held {
 		r.starts((*[limiter.NumScopes]limiter.Time)(&out[i]))
 	}
 	return out
+}
+
+func (r *batchReader) report(p *limiter.Report) {
+	r.ref(&p.Ref)
+	p.Requests, p.Tokens, p.Slots, p.Age = r.amount(), r.amount(), r.amount(), time.Duration(r.amount())
 }

@@ -54,6 +54,9 @@ func randomBatch(r *rand.Rand) *limiter.Batch {
 		b.Returns = append(b.Returns, limiter.Return{Ref: ref(), Start: limiter.Time(r.Int64N(1 << 40)), N: r.Int64N(99)})
 		b.Grants = append(b.Grants, limiter.Ask{Ref: ref(), Want: r.Int64N(99), Parts: 1 + r.Int64N(5), For: time.Duration(r.Int64N(1 << 30))})
 	}
+	for range max(r.IntN(6)-3, 0) {
+		b.Reports = append(b.Reports, limiter.Report{Ref: ref(), Requests: r.Int64N(99), Tokens: r.Int64N(1 << 40), Slots: r.Int64N(9), Age: time.Duration(r.Int64N(1 << 40))})
+	}
 	return b
 }
 
@@ -126,6 +129,7 @@ func TestCutOrLengthenedBytesAreRefused(t *testing.T) {
 	for len(b.Settles) == 0 || len(b.Reserves) == 0 {
 		b = randomBatch(r)
 	}
+	b.Reports = nil // at its end, where the first format had nothing
 	whole := appendBatch(nil, b)
 	for n := range whole {
 		if _, err := readBatch(whole[:n]); err == nil {

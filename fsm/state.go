@@ -192,6 +192,14 @@ func (s *State) Limits(model string) []limiter.ModelState {
 	return states
 }
 
+// Look reports what this replica knows of a ticket. Any goroutine calls.
+func (s *State) Look(t *limiter.Ticket) limiter.Outlook {
+	now := s.clock.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Look(now, t, s.view.Load().Policy())
+}
+
 // Sessions lists the nodes' process runs that the ledger knows.
 func (s *State) Sessions() []limiter.SessionInfo {
 	s.mu.Lock()

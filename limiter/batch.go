@@ -8,12 +8,14 @@ import "time"
 // not applied again: its first Answer is returned, so a node may retry after a
 // lost leader as often as it likes.
 //
-// The parts are applied in the order of the fields: settlements and returns may
-// free what the reservations need, and only what these leave is granted.
+// The parts are applied in the order of the fields: what was admitted without the
+// log counts first, settlements and returns may free what the reservations need,
+// and only what these leave is granted.
 type Batch struct {
 	Node     string
 	Epoch    uint64
 	Seq      uint64
+	Reports  []Report
 	Settles  []Settle
 	Returns  []Return
 	Reserves []Ticket

@@ -13,6 +13,7 @@ import (
 const (
 	maxReserves   = 1024
 	maxSettles    = 1024
+	maxReports    = 1024
 	maxReturns    = 256
 	maxBatchBytes = 180 << 10
 	maxTicket     = 4 << 10
@@ -133,8 +134,9 @@ func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, e
 func (g *Gate) next() *Batch {
 	for {
 		g.sweep()
+		rest := g.alone.rest(g.bank.now(), g.o.Policy().Rules().Window)
 		g.mu.Lock()
-		wait := g.due()
+		wait := min(g.due(), rest)
 		var b *Batch
 		if wait == 0 {
 			b = g.take()
@@ -142,7 +144,7 @@ func (g *Gate) next() *Batch {
 		closed := g.closed
 		g.mu.Unlock()
 		switch {
-		case b != nil && len(b.Reserves)+len(b.Settles)+len(b.Returns) > 0:
+		case b != nil && len(b.Reserves)+len(b.Settles)+len(b.Returns)+len(b.Reports) > 0:
 			return b
 		case closed:
 			return nil
@@ -160,7 +162,7 @@ const forEver = time.Duration(math.MaxInt64)
 // send now. g.mu is held.
 func (g *Gate) due() time.Duration {
 	switch {
-	case len(g.waiting) > 0 || g.closed || g.settling.urgent || g.bank.hurry():
+	case len(g.waiting) > 0 || g.closed || g.settling.urgent || g.bank.hurry() || g.alone.owes():
 		return 0
 	}
 	wait := forEver
@@ -210,8 +212,17 @@ func (g *Gate) pause(wait time.Duration) bool {
 // take moves as much as one batch may hold from the queues. g.mu is held.
 func (g *Gate) take() *Batch {
 	b := &Batch{}
-	size := 0
-	b.Settles, size = g.settling.take(maxSettles, maxBatchBytes/2)
+	var more bool
+	b.Reports, more = g.alone.takeReports(g.bank.now(), g.o.Policy().Rules().Window, maxReports)
+	if more {
+		return b // nothing is decided before all of it counts
+	}
+	size, used := 0, 0
+	for i := range b.Reports {
+		size += b.Reports[i].Ref.size()
+	}
+	b.Settles, used = g.settling.take(maxSettles, maxBatchBytes/2-size)
+	size += used
 	b.Returns = g.bank.takeReturns(maxReturns)
 	if len(g.parked) > 0 && (g.closed || g.bank.now() >= g.parkedUntil) {
 		g.unpark()
@@ -234,6 +245,9 @@ func (g *Gate) take() *Batch {
 	return b
 }
 
+// size bounds the reference's bytes in a batch.
+func (r *ScopeRef) size() int { return len(r.ID) + len(r.Model) + 32 }
+
 // size bounds the ticket's bytes in a batch.
 func (t *Ticket) size() int { return len(t.Model) + len(t.Key) + len(t.Team) + len(t.Priority) + 16 }
 
@@ -252,6 +266,7 @@ func (g *Gate) insist(send func(ctx context.Context) error) error {
 			g.mu.Lock()
 			g.sending = false
 			g.degraded.Store(false)
+			g.answered.Store(true)
 			g.mu.Unlock()
 			return nil
 		}

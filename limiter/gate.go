@@ -51,6 +51,17 @@ type Options struct {
 	Parts func() int
 	// OnNoQuorum returns limits.on_no_quorum as it holds now.
 	OnNoQuorum func() NoQuorum
+	// Look returns what this node's replica says of a ticket: what is left when
+	// the log does not answer. Default: nothing is used.
+	Look func(*Ticket) Outlook
+	// Mark notes, where a later process run finds it, that this node admits
+	// without the log, and takes that back. It may wait for a disk. Default: nobody
+	// needs to know, because nothing outlives the process.
+	Mark func(on bool) error
+	// Marked says that an earlier process run has left the note: what it
+	// admitted is not known, so this one waits for a window before it goes on
+	// without the log.
+	Marked bool
 	// Patience is how long a batch may stay unanswered, > 0. Default DefaultPatience.
 	Patience time.Duration
 }
@@ -77,6 +88,13 @@ func (o *Options) validate() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Mark == nil {
+		o.Mark = func(bool) error { return nil }
+	}
+	if o.Look == nil {
+		nothing, policy := NewLedger(), o.Policy
+		o.Look = func(t *Ticket) Outlook { return nothing.Look(0, t, policy()) }
 	}
 	return nil
 }
@@ -112,7 +130,8 @@ type Gate struct {
 
 	stopping atomic.Bool // Close was called
 	degraded atomic.Bool // written under mu
-	local    localLedger
+	answered atomic.Bool // the log has answered this process run
+	alone    *alone
 }
 
 // New starts a Gate. Close stops it.
@@ -121,9 +140,9 @@ func New(o Options) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{o: o, stopped: make(chan struct{}), settling: newSettleSet(), wake: make(chan struct{}, 1)}
-	g.local.init(o.Now)
 	began := time.Now()
 	g.bank = newBank(func() time.Duration { return time.Since(began) }, g.poke)
+	g.alone = newAlone(o.Mark, o.Marked)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	go g.run()
 	return g, nil
@@ -155,7 +174,7 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 	}
 	if d := g.bank.refusal(pa, now); d != nil {
 		g.bank.putBack(pa, &got)
-		return g.conclude(&pa.ticket, d, nil)
+		return g.conclude(&pa.ticket, d)
 	}
 	return g.admitByLog(ctx, &waiter{ticket: t, path: pa, got: got})
 }
@@ -165,7 +184,7 @@ func (g *Gate) admitByLog(ctx context.Context, w *waiter) (*Receipt, error) {
 	w.done = make(chan struct{})
 	err := g.await(ctx, w)
 	if errors.Is(err, errDegraded) {
-		return g.admitLocally(w.ticket)
+		return g.admitAlone(w.ticket)
 	}
 	switch {
 	case err != nil:
@@ -173,7 +192,7 @@ func (g *Gate) admitByLog(ctx context.Context, w *waiter) (*Receipt, error) {
 	case w.warm:
 		return g.warmReceipt(w.path, &w.got), nil
 	}
-	return g.conclude(&w.ticket, &w.decision, nil)
+	return g.conclude(&w.ticket, &w.decision)
 }
 
 // warmReceipt is what permits admitted.
@@ -201,9 +220,9 @@ func (g *Gate) await(ctx context.Context, w *waiter) error {
 }
 
 // conclude turns a decision into what Admit returns.
-func (g *Gate) conclude(t *Ticket, d *Decision, local *localLedger) (*Receipt, error) {
+func (g *Gate) conclude(t *Ticket, d *Decision) (*Receipt, error) {
 	if d.Admitted {
-		return &Receipt{gate: g, local: local, ticket: t, decision: d}, nil
+		return &Receipt{gate: g, ticket: t, decision: d}, nil
 	}
 	st := &d.Standings[d.Scope]
 	left, _ := st.Remaining(d.Dimension)
@@ -216,14 +235,20 @@ func (g *Gate) conclude(t *Ticket, d *Decision, local *localLedger) (*Receipt, e
 	}
 }
 
-// Mode is how exact the limits are at this moment: "exact", or "allow" while a
-// node without a quorum admits by itself.
+// Exact is the mode of a node whose requests the cluster's ledger decides.
+const Exact = "exact"
+
+// Mode is how exact the limits are at this moment: Exact, or "share" or "allow"
+// while a node without a quorum admits by itself.
 func (g *Gate) Mode() string {
-	if g.degraded.Load() && g.o.OnNoQuorum() == NoQuorumAllow {
-		return string(NoQuorumAllow)
+	if policy := g.o.OnNoQuorum(); g.degraded.Load() && g.mayGoOn(policy) {
+		return string(policy)
 	}
-	return "exact"
+	return Exact
 }
+
+// GoesOn reports whether the node would admit requests if the log did not answer.
+func (g *Gate) GoesOn() bool { return g.mayGoOn(g.o.OnNoQuorum()) }
 
 // Degraded reports whether the log has not answered for longer than the patience.
 func (g *Gate) Degraded() bool { return g.degraded.Load() }

@@ -145,6 +145,9 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	l.prune(now, rules.Window)
 	l.keys.prune(now, rules.Window)
 	l.teams.prune(now, rules.Window)
+	for i := range b.Reports {
+		l.report(now, b.Node, &b.Reports[i], rules.Window)
+	}
 	for i := range b.Settles {
 		l.settle(now, b.Node, &b.Settles[i], rules)
 	}

@@ -15,6 +15,11 @@ func (g *Gate) Observe(now Time, b *Batch, a *Answer, l *Ledger, p Policy) {
 		g.bank.observeSettle(&b.Settles[i], b.Node == g.o.Node, l, p)
 	}
 	models := map[string]bool{}
+	for i := range b.Reports {
+		ref := b.Reports[i].Ref
+		models[ref.Model] = true
+		g.bank.observeTokens(ref, l)
+	}
 	for i := range b.Settles {
 		models[b.Settles[i].Ticket.Model] = true
 	}
@@ -58,18 +63,23 @@ func (b *bank) observeSettle(s *Settle, own bool, l *Ledger, p Policy) {
 		if start == NoWindow {
 			continue
 		}
-		ref := refOf(Scope(scope), &s.Ticket, s.Pool)
-		a := b.open(ref)
-		if a == nil {
-			continue
-		}
-		if c := l.counter(ref); c != nil {
-			a.seen.Store(&seen{start: l.startOf(ref, c), tokens: c.tokens})
-		}
-		if own { // after seen, so that no moment shows too few
+		a := b.observeTokens(refOf(Scope(scope), &s.Ticket, s.Pool), l)
+		if own && a != nil { // after seen, so that no moment shows too few
 			a.settled(p.Rules().counted(s.Usage))
 		}
 	}
+}
+
+// observeTokens notes what is recorded in a scope that has an account.
+func (b *bank) observeTokens(ref ScopeRef, l *Ledger) *account {
+	a := b.open(ref)
+	if a == nil {
+		return nil
+	}
+	if c := l.counter(ref); c != nil {
+		a.seen.Store(&seen{start: l.startOf(ref, c), tokens: c.tokens})
+	}
+	return a
 }
 
 // startOf returns the start of the counter's window; a pool has its model's.

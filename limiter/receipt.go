@@ -9,7 +9,7 @@ import (
 // only the first Settle counts.
 type Receipt struct {
 	gate     *Gate
-	local    *localLedger // where it was admitted without a quorum; nil: in the cluster's ledger
+	alone    *aloneReceipt // if it was admitted without the log; nil: by the cluster's ledger
 	ticket   *Ticket
 	decision *Decision         // nil if permits admitted it
 	path     *path             // of the permits
@@ -25,12 +25,20 @@ func (r *Receipt) Settle(u Usage) {
 	}
 	u.Input, u.Output = max(u.Input, 0), max(u.Output, 0)
 	u.Cached = min(max(u.Cached, 0), u.Input) // else a merged settlement counts other tokens than its parts
-	s := r.settlement(u)
-	if r.local != nil {
-		r.local.settle(&s, r.gate.o.Policy().Rules())
+	if r.alone != nil {
+		r.gate.settleAlone(r, u)
 		return
 	}
-	r.gate.settle(s)
+	r.gate.settle(r.settlement(u))
+}
+
+// Mode says how the request was admitted: "exact" by the cluster's ledger,
+// "share" or "allow" by this node alone.
+func (r *Receipt) Mode() string {
+	if r.alone != nil {
+		return string(r.alone.mode)
+	}
+	return Exact
 }
 
 // Decision returns what the Ledger said, for the rate-limit headers; of a

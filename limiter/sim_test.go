@@ -74,6 +74,8 @@ func simulate(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := &sim{r: r, nodes: make([]atomic.Pointer[simRun], 1+r.IntN(4)), simLog: &simLog{
 		t: t, start: time.Now(), refs: simScopes(), leader: &simReplica{ledger: NewLedger()}, steady: r.IntN(2) == 0,
+		share:    seed%2 == 1,
+		reported: map[simWindow]int64{}, alone: map[simAlone][]time.Time{}, marks: map[string]bool{},
 		admitted: map[simWindow]int64{}, most: map[simWindow]int64{}, full: map[ScopeRef]time.Time{},
 	}}
 	if r.IntN(2) == 0 {
@@ -168,7 +170,10 @@ func (s *sim) request(run *simRun, r *rand.Rand) {
 	var ref *Refusal
 	switch {
 	case err == nil:
-		if rc.decision == nil {
+		switch {
+		case rc.alone != nil:
+			run.bookAlone(rc)
+		case rc.decision == nil:
 			run.bookWarm(rc)
 		}
 		s.checkHeaders(rc)
@@ -201,7 +206,7 @@ func (s *sim) checkRefusal(f *Refusal, began time.Time) {
 	if over := start.Add(window + 100*time.Millisecond); s.steady && start != NoWindow && over < Time(began.Sub(s.start)) {
 		s.t.Errorf("at %v %v is refused by the window of %v", s.now(), f, start)
 	}
-	if f.Dimension != Requests || s.stalls {
+	if f.Dimension != Requests || s.stalls || s.share {
 		return
 	}
 	pool := ""
@@ -252,6 +257,9 @@ func (s *sim) end() {
 		run.checkClosed()
 	}
 	s.checkLedger(stranded, closed)
+	if s.steady {
+		s.checkAlone(len(s.nodes))
+	}
 }
 
 // checkLedger holds that it counts what was admitted and what dead nodes took along.
@@ -263,7 +271,7 @@ func (s *sim) checkLedger(stranded map[simWindow]int64, now Time) {
 			continue
 		}
 		w := simWindow{ref, s.leader.ledger.startOf(ref, c)}
-		if want := s.admitted[w] + stranded[w]; s.steady && w.start != NoWindow && now < w.start.Add(p.rules.Window) && c.requests != want {
+		if want := s.admitted[w] + stranded[w] + s.reported[w]; s.steady && w.start != NoWindow && now < w.start.Add(p.rules.Window) && c.requests != want {
 			s.t.Errorf("%+v counts %d, admitted %d, stranded %d", w, c.requests, s.admitted[w], stranded[w])
 		}
 	}
@@ -284,6 +292,14 @@ func (run *simRun) checkClosed() {
 	}
 	if run.dead.Load() {
 		return
+	}
+	if g.alone.owes() {
+		run.t.Errorf("%s: owes reports", run.node)
+	}
+	for ref, c := range g.alone.counts {
+		if c.slots != 0 {
+			run.t.Errorf("%s: %d slots of %v are left", run.node, c.slots, ref)
+		}
 	}
 	if g.bank.owes() || len(g.lent) != 0 || len(g.settling.list) != 0 {
 		run.t.Errorf("%s: owes %v, lent %d, unsettled %d", run.node, g.bank.owes(), len(g.lent), len(g.settling.list))

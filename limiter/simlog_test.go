@@ -22,6 +22,12 @@ type simWindow struct {
 	start Time
 }
 
+// simAlone is one scope on one node.
+type simAlone struct {
+	node string
+	ref  ScopeRef
+}
+
 // simEntry is one entry of the log: a function, so that replicas run what the
 // leader ran.
 type simEntry struct {
@@ -35,6 +41,7 @@ type simReplica struct {
 	policy atomic.Pointer[tablePolicy]
 	gate   atomic.Pointer[Gate]
 	todo   chan simEntry
+	mu     sync.Mutex // of ledger, between the entries and Look
 	late   *rand.Rand
 	stall  atomic.Int64 // Time until which nothing is applied
 }
@@ -49,14 +56,18 @@ type simLog struct {
 	failures    float64      // part of the batches that fail
 	steady      bool         // neither the policy nor a replica is ever replaced
 	stalls      bool         // replicas may fall far behind
+	share       bool         // nodes go on without the log
 
 	mu       sync.Mutex
 	leader   *simReplica
 	runs     []*simRun
 	replicas sync.WaitGroup
 	admitted map[simWindow]int64
-	most     map[simWindow]int64    // highest limit that held in the window
-	full     map[ScopeRef]time.Time // when the scope was last seen used up
+	reported map[simWindow]int64      // admitted without the log, and counted later
+	alone    map[simAlone][]time.Time // when a node admitted without the log
+	marks    map[string]bool          // by node
+	most     map[simWindow]int64      // highest limit that held in the window
+	full     map[ScopeRef]time.Time   // when the scope was last seen used up
 	versions uint64
 	slow     time.Duration // the latest that an answer came after its batch was applied
 }
@@ -184,6 +195,55 @@ func (run *simRun) book(b *Batch, a *Answer) {
 	}
 }
 
+// bookReports counts what a batch reported, where the ledger did. mu is held.
+func (run *simRun) bookReports(now Time, b *Batch) {
+	for i := range b.Reports {
+		r := &b.Reports[i]
+		c := run.leader.ledger.counter(r.Ref)
+		if c == nil {
+			continue
+		}
+		start := run.leader.ledger.startOf(r.Ref, c)
+		if start != NoWindow && now.Add(-r.Age) >= start && now < start.Add(run.leader.policy.Load().rules.Window) {
+			run.reported[simWindow{r.Ref, start}] += r.Requests
+		}
+	}
+}
+
+// bookAlone keeps when a request was admitted without the log.
+func (run *simRun) bookAlone(rc *Receipt) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	for s := range rc.decision.Standings {
+		if rc.decision.Standings[s].counts {
+			k := simAlone{run.node, refOf(Scope(s), rc.ticket, rc.decision.Pool)}
+			run.alone[k] = append(run.alone[k], time.Now())
+		}
+	}
+}
+
+// checkAlone holds that no node has ever admitted more than its part by itself.
+func (s *simLog) checkAlone(parts int) {
+	p := s.leader.policy.Load()
+	for k, times := range s.alone {
+		l := limitsOf(p, k.ref)
+		if k.ref.Scope == ScopePool {
+			continue // it may borrow
+		}
+		n, limited := l.Requests.Get()
+		if !limited {
+			continue
+		}
+		part := int(n) / parts
+		for i := part; i < len(times); i++ {
+			if d := times[i].Sub(times[i-part]); d < p.rules.Window {
+				s.t.Errorf("%+v admitted %d without the log within %v, its part is %d", k, part+1, d, part)
+				break
+			}
+		}
+	}
+}
+
 // bookWarm counts what permits have admitted, each of them in its window.
 func (run *simRun) bookWarm(rc *Receipt) {
 	run.mu.Lock()
@@ -228,6 +288,8 @@ func (run *simRun) ApplyBatch(ctx context.Context, b *Batch) (*Answer, error) {
 	}()
 	run.mu.Lock()
 	run.append(func(now Time, r *simReplica) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		again := r.ledger.Applied(&sent)
 		a, err := r.ledger.Apply(now, &sent, r.policy.Load())
 		if r == run.leader {
@@ -236,6 +298,7 @@ func (run *simRun) ApplyBatch(ctx context.Context, b *Batch) (*Answer, error) {
 				if !again {
 					run.applied = now
 					run.book(&sent, a)
+					run.bookReports(now, &sent)
 				}
 			}
 			return
@@ -294,10 +357,29 @@ func (s *simLog) begin(node string, lease func() time.Duration, parts int, r *ra
 	run.replica.policy.Store(s.leader.policy.Load())
 	run.replica.restore(s.leader.ledger, s.now())
 	s.runs = append(s.runs, run)
+	marked := s.marks[node]
 	s.mu.Unlock()
 	g, err := New(Options{
 		Node: node, Applier: run, Policy: func() Policy { return run.replica.policy.Load() },
-		OnNoQuorum: func() NoQuorum { return NoQuorumDeny }, Lease: lease, Parts: func() int { return parts },
+		OnNoQuorum: func() NoQuorum {
+			if s.share {
+				return NoQuorumShare
+			}
+			return NoQuorumDeny
+		},
+		Lease: lease, Parts: func() int { return parts },
+		Look: func(t *Ticket) Outlook {
+			run.replica.mu.Lock()
+			defer run.replica.mu.Unlock()
+			return run.replica.ledger.Look(s.now(), t, run.replica.policy.Load())
+		},
+		Mark: func(on bool) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.marks[node] = on
+			return nil
+		},
+		Marked:   marked,
 		Patience: between(r, 100*time.Millisecond, 2*time.Second),
 	})
 	if err != nil {
@@ -310,6 +392,8 @@ func (s *simLog) begin(node string, lease func() time.Duration, parts int, r *ra
 
 // restore replaces the ledger by a copy of from, as a snapshot does.
 func (r *simReplica) restore(from *Ledger, now Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	l, err := LoadLedger(from.Save(now, r.policy.Load().rules.Window))
 	if err != nil {
 		panic(err)

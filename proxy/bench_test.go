@@ -26,6 +26,7 @@ func (g *openGate) Admit(context.Context, limiter.Ticket) (Receipt, error) {
 	return openReceipt{g}, nil
 }
 func (r openReceipt) Settle(limiter.Usage)        {}
+func (r openReceipt) Mode() string                { return limiter.Exact }
 func (r openReceipt) Decision() *limiter.Decision { return &r.gate.decision }
 
 func newOpenGate() *openGate {

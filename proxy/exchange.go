@@ -105,11 +105,12 @@ func (x *exchange) call(named string) error {
 	}
 	defer c.payload.release()
 	err = x.admit()
-	// The node may have lost its quorum, or found it, while the request waited.
-	x.w.Header()["X-Sluice-Limits"] = []string{x.p.mode()}
 	if err != nil {
+		// The node may have lost its quorum, or found it, while the request waited.
+		x.w.Header()["X-Sluice-Limits"] = []string{x.p.mode()}
 		return err
 	}
+	x.w.Header()["X-Sluice-Limits"] = []string{x.receipt.Mode()}
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
 	inflight.Inc()
 	defer inflight.Dec()

@@ -67,6 +67,7 @@ func (r *fakeReceipt) Settle(u limiter.Usage) {
 	r.settled = append(r.settled, u)
 }
 
+func (r *fakeReceipt) Mode() string                { return limiter.Exact }
 func (r *fakeReceipt) Decision() *limiter.Decision { return r.decision }
 
 // spent waits until the n-th receipt is settled and returns its usage.

@@ -32,6 +32,8 @@ type Receipt interface {
 	Settle(limiter.Usage)
 	// Decision is what the ledger said; nil where nobody could ask it.
 	Decision() *limiter.Decision
+	// Mode is how it was admitted, for x-sluice-limits.
+	Mode() string
 }
 
 var _ Receipt = (*limiter.Receipt)(nil)

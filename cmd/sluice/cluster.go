@@ -141,6 +141,9 @@ func (a *app) readiness() admin.Readiness {
 	policy := v.Config().Limits.OnNoQuorum
 	reason += "; limits.on_no_quorum is " + string(policy)
 	// Where such requests are refused, a balancer does better elsewhere.
-	serves := policy == limiter.NoQuorumAllow
+	serves := a.gate.GoesOn()
+	if policy == limiter.NoQuorumShare && !serves {
+		reason += ", but this process has not reached the cluster yet and does not know what is left of the limits"
+	}
 	return admin.Readiness{Ready: serves, Degraded: serves, Reasons: []string{reason}}
 }

@@ -133,6 +133,10 @@ func (a *app) openGate(context.Context) error {
 	if _, err := rand.Read(nonce[:]); err != nil {
 		return fmt.Errorf("name this run: %w", err)
 	}
+	marked, mark, err := aloneMark(a.file.Node.Gateway.DataDir)
+	if err != nil {
+		return err
+	}
 	g, err := limiter.New(limiter.Options{
 		Node:       a.node.ID(),
 		Applier:    a.client.Applier(a.node.ID(), hex.EncodeToString(nonce[:])),
@@ -140,6 +144,8 @@ func (a *app) openGate(context.Context) error {
 		OnNoQuorum: func() limiter.NoQuorum { return a.state.View().Config().Limits.OnNoQuorum },
 		Lease:      func() time.Duration { return a.state.View().Config().Lease() },
 		Parts:      a.node.Size,
+		Look:       a.state.Look,
+		Mark:       mark, Marked: marked,
 	})
 	if err != nil {
 		return fmt.Errorf("start the limiter: %w", err)

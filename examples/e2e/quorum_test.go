@@ -11,11 +11,11 @@ import (
 )
 
 func TestWithoutALeaderKnownKeysGoOnAndWritesSayWhyNot(t *testing.T) {
-	for _, mode := range []string{"deny", "allow"} {
+	for _, mode := range []string{"deny", "allow", "share"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			up := startUpstream(t)
-			c := start(t, harness.Options{Nodes: 3, Config: config(time.Minute, model(up, "m", "rpm = 1000")+
+			c := start(t, harness.Options{Nodes: 3, Config: config(time.Minute, model(up, "m", "rpm = 30")+
 				"\n[limits]\non_no_quorum = \""+mode+"\"\n")})
 			key := createKey(t, c.Nodes[0], harness.KeySpec{}).Secret
 			for _, n := range c.Nodes {
@@ -24,6 +24,10 @@ func TestWithoutALeaderKnownKeysGoOnAndWritesSayWhyNot(t *testing.T) {
 				}
 			}
 			last := c.Nodes[0]
+			eventually(t, 5*time.Second, "the last node knows of all three", func() bool {
+				l, err := last.Admin().Limits(t.Context(), "m")
+				return err == nil && l.RPM.Used == 3
+			})
 			for _, n := range c.Others(last) {
 				kill(t, n)
 			}
@@ -41,7 +45,7 @@ func TestWithoutALeaderKnownKeysGoOnAndWritesSayWhyNot(t *testing.T) {
 			eventually(t, 10*time.Second, "writes and exact admissions again", func() bool {
 				_, err := last.Admin().CreateKey(t.Context(), harness.KeySpec{})
 				r := chat(t, last, key, "m")
-				return err == nil && r.Status == http.StatusOK && r.Header.Get("X-Sluice-Limits") == "exact"
+				return err == nil && r.Header.Get("X-Sluice-Limits") == "exact"
 			})
 		})
 	}
@@ -58,9 +62,20 @@ func aloneDataPlane(t *testing.T, n *harness.Node, key, mode string) {
 		if r.Status != http.StatusServiceUnavailable || r.LimitedBy() != "quorum" || r.ErrorMessage() == "" {
 			t.Errorf("deny: status %d, limited by %q: %s", r.Status, r.LimitedBy(), r.Body)
 		}
-	case "allow":
-		if r.Status != http.StatusOK || r.Header.Get("X-Sluice-Limits") != "allow" {
-			t.Errorf("allow: status %d, limits %q: %s", r.Status, r.Header.Get("X-Sluice-Limits"), r.Body)
+	case "allow", "share":
+		if r.Status != http.StatusOK || r.Header.Get("X-Sluice-Limits") != mode {
+			t.Errorf("%s: status %d, limits %q: %s", mode, r.Status, r.Header.Get("X-Sluice-Limits"), r.Body)
+		}
+		// Three of 30 are used. With allow the node has all that is left, with
+		// share a third of it.
+		served := 1
+		for range 40 {
+			if r = chat(t, n, key, "m"); r.Status == http.StatusOK {
+				served++
+			}
+		}
+		if want := map[string]int{"allow": 27, "share": 9}[mode]; served != want || r.Status != http.StatusTooManyRequests {
+			t.Errorf("%s: %d served, want %d; then %d: %s", mode, served, want, r.Status, r.Body)
 		}
 	}
 	// Nobody can say whether a key it never saw exists.
@@ -94,7 +109,10 @@ func aloneReadiness(t *testing.T, n *harness.Node, mode string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var body struct{ Degraded bool }
+	var body struct {
+		Degraded bool
+		Limits   string
+	}
 	if err := json.Unmarshal(r.Body, &body); err != nil {
 		t.Errorf("readiness is no JSON: %s", r.Body)
 	}
@@ -103,9 +121,9 @@ func aloneReadiness(t *testing.T, n *harness.Node, mode string) {
 		if r.Status != http.StatusServiceUnavailable {
 			t.Errorf("readiness in deny: %d %s", r.Status, r.Body)
 		}
-	case "allow":
-		if r.Status != http.StatusOK || !body.Degraded {
-			t.Errorf("readiness in allow: %d %s", r.Status, r.Body)
+	case "allow", "share":
+		if r.Status != http.StatusOK || !body.Degraded || body.Limits != mode {
+			t.Errorf("readiness in %s: %d %s", mode, r.Status, r.Body)
 		}
 	}
 }

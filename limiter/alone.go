@@ -1,0 +1,336 @@
+package limiter
+
+import (
+	"sync"
+	"time"
+)
+
+// A node that gets no answer from the log may go on by itself, as
+// limits.on_no_quorum says. With share each of the N nodes takes at most an Nth
+// of every limit, in two ways at once:
+//
+//   - in any window's length, of what it admits by itself, floor(limit / N);
+//   - in a window that its replica saw running, floor(what was left / N).
+//
+// So the nodes together stay within every limit while none of them has a
+// quorum; k nodes that are cut off from a working majority add at most k/N of a
+// limit to it. With allow the same holds for N = 1. What was admitted is
+// reported with the first batch that is answered.
+
+// alone is the decisions that a node makes without the log. Admissions that
+// need it take its lock: they have waited for the log before.
+type alone struct {
+	// mark notes on disk, before the first admission, that there are some to
+	// report, and takes the note back; a process that finds it waits for a
+	// window before it goes on alone, because it does not know how many.
+	mark func(on bool) error
+
+	mu        sync.Mutex
+	counts    map[ScopeRef]*aloneCount
+	pending   []ScopeRef // to be reported, a model before its pools
+	inherited bool       // an earlier process run has left the note
+	marked    bool
+	last      time.Duration // node time of the last admission
+	swept     time.Duration
+}
+
+// aloneCount is one scope's admissions.
+type aloneCount struct {
+	ring       ring
+	unreported sums
+	newest     time.Duration // node time of the newest admission that unreported holds
+	slots      int64         // in flight, and not in the Ledger
+	reports    uint64        // how often slots went to the Ledger
+	pending    bool
+}
+
+func newAlone(mark func(on bool) error, inherited bool) *alone {
+	return &alone{mark: mark, counts: map[ScopeRef]*aloneCount{}, marked: inherited, inherited: inherited}
+}
+
+// aloneReceipt is what a receipt remembers of an admission that the log did not decide.
+type aloneReceipt struct {
+	mode    NoQuorum
+	at      time.Duration
+	reports [NumScopes]uint64 // of each scope's count, where it holds a slot
+}
+
+// admit decides a ticket at node time now. ErrNoQuorum: its part of some limit
+// is nothing at all, or is not known.
+func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64, window time.Duration) (*Decision, *aloneReceipt, error) {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	al.sweep(now, window)
+	if al.inherited && now < window {
+		return nil, nil, ErrNoQuorum
+	}
+	d := &Decision{Admitted: true, Pool: o.Pool, Standings: o.Standings}
+	if !al.check(now, t, o, parts, window, d) {
+		return nil, nil, ErrNoQuorum
+	}
+	if !d.Admitted {
+		return d, nil, nil
+	}
+	if !al.marked {
+		if err := al.mark(true); err != nil {
+			return nil, nil, ErrNoQuorum // what is not noted could be admitted twice
+		}
+		al.marked = true
+	}
+	return d, al.take(now, t, d, window), nil
+}
+
+// check holds every scope's part against the ticket; false if a part is nothing.
+func (al *alone) check(now time.Duration, t *Ticket, o *Outlook, parts int64, window time.Duration, d *Decision) bool {
+	for s := Scope(0); s < numScopes; s++ {
+		st := &d.Standings[s]
+		if !st.counts && !st.Limits.Parallel.IsSet() {
+			continue
+		}
+		c := al.counts[refOf(s, t, o.Pool)]
+		if c == nil {
+			c = &aloneCount{}
+		}
+		c.ring.advance(now, window)
+		part := partOf{count: c, st: st, parts: parts, endsIn: o.EndsIn[s], window: window}
+		if s == ScopeModel {
+			d.Saturation = part.saturation()
+			d.Strict = d.Saturation >= o.Threshold
+		}
+		if s == ScopePool && !d.Strict {
+			continue
+		}
+		if !part.check(now, s, d) {
+			return false
+		}
+	}
+	return true
+}
+
+// partOf is a node's part of one scope's limits.
+type partOf struct {
+	count  *aloneCount
+	st     *Standing
+	parts  int64
+	endsIn time.Duration // of the window that runs; 0: none
+	window time.Duration
+}
+
+// left returns what may still be admitted of a limit: of its part of the limit,
+// and of its part of what the running window had left.
+func (p *partOf) left(limit, used, ring, unreported int64) int64 {
+	left := limit/p.parts - ring
+	if p.endsIn > 0 {
+		left = min(left, max(limit-used, 0)/p.parts-unreported)
+	}
+	return left
+}
+
+// check refuses where nothing is left; false if the part of a limit that is
+// not 0 is nothing at all.
+func (p *partOf) check(now time.Duration, s Scope, d *Decision) bool {
+	c, st := p.count, p.st
+	if n, ok := st.Limits.Parallel.Get(); ok && c.slots >= max(n-st.Used.Parallel, 0)/p.parts {
+		if n > 0 && n < p.parts {
+			return false
+		}
+		d.refuse(s, Parallel, SlotRetry, SlotRetry)
+	}
+	for _, dim := range []Dimension{Requests, Tokens} {
+		limit, used, ring, unreported := st.Limits.Requests, st.Used.Requests, c.ring.total.requests, c.unreported.requests
+		if dim == Tokens {
+			limit, used, ring, unreported = st.Limits.Tokens, st.Used.Tokens, c.ring.total.tokens, c.unreported.tokens
+		}
+		n, ok := limit.Get()
+		if !ok || p.left(n, used, ring, unreported) > 0 {
+			continue
+		}
+		if n > 0 && n < p.parts {
+			return false
+		}
+		wait := p.wait(now, dim, n/p.parts)
+		d.refuse(s, dim, wait, wait)
+		p.show(dim, n) // whatever others may have left, this node has nothing
+	}
+	return true
+}
+
+// show lets the standing say that so much is used.
+func (p *partOf) show(dim Dimension, used int64) {
+	if dim == Tokens {
+		p.st.Used.Tokens = max(p.st.Used.Tokens, used)
+		return
+	}
+	p.st.Used.Requests = max(p.st.Used.Requests, used)
+}
+
+// wait is how long it takes until one more fits: until enough of the node's own
+// has left the ring, and the running window is over if that is what is used up.
+func (p *partOf) wait(now time.Duration, dim Dimension, part int64) time.Duration {
+	free := sums{requests: p.count.ring.total.requests - part + 1}
+	if dim == Tokens {
+		free = sums{tokens: p.count.ring.total.tokens - part + 1}
+	}
+	var wait time.Duration
+	if free.requests > 0 || free.tokens > 0 {
+		wait = p.count.ring.until(now, free)
+	}
+	if wait = max(wait, p.endsIn); wait == 0 {
+		wait = p.window
+	}
+	return wait
+}
+
+// saturation of the model, as far as a node alone can tell: it takes the others
+// to be as busy as itself.
+func (p *partOf) saturation() float64 {
+	used := sums{p.count.ring.total.requests * p.parts, p.count.ring.total.tokens * p.parts}
+	if p.endsIn > 0 {
+		used.requests = max(used.requests, p.st.Used.Requests+p.count.unreported.requests*p.parts)
+		used.tokens = max(used.tokens, p.st.Used.Tokens+p.count.unreported.tokens*p.parts)
+	}
+	return max(ratio(used.requests, p.st.Limits.Requests), ratio(used.tokens, p.st.Limits.Tokens))
+}
+
+// take counts an admitted ticket in every scope that limits it.
+func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Duration) *aloneReceipt {
+	r := &aloneReceipt{at: now}
+	al.last = now
+	for s := Scope(0); s < numScopes; s++ {
+		st := &d.Standings[s]
+		if !st.counts && !st.Limits.Parallel.IsSet() {
+			continue
+		}
+		c := al.count(refOf(s, t, d.Pool), now, window)
+		if st.counts {
+			c.ring.add(sums{requests: 1})
+			al.report(c, refOf(s, t, d.Pool), sums{requests: 1}, now)
+			st.Used.Requests += c.unreported.requests
+			st.Used.Tokens += c.unreported.tokens
+		}
+		if st.Limits.Parallel.IsSet() {
+			c.slots++
+			r.reports[s] = c.reports
+			al.report(c, refOf(s, t, d.Pool), sums{}, now)
+			d.Slots = d.Slots.With(s)
+		}
+	}
+	return r
+}
+
+func (al *alone) count(ref ScopeRef, now, window time.Duration) *aloneCount {
+	c := al.counts[ref]
+	if c == nil {
+		c = &aloneCount{}
+		al.counts[ref] = c
+	}
+	c.ring.advance(now, window)
+	return c
+}
+
+// report queues what the Ledger does not know yet.
+func (al *alone) report(c *aloneCount, ref ScopeRef, s sums, at time.Duration) {
+	c.unreported.add(s)
+	c.newest = max(c.newest, at)
+	if !c.pending {
+		c.pending = true
+		al.pending = append(al.pending, ref)
+	}
+}
+
+// settle counts the tokens of a receipt, and returns the slots that the Ledger
+// has to free, because they were reported meanwhile.
+func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneReceipt, tokens int64, window time.Duration) (reported SlotSet) {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	for s := Scope(0); s < numScopes; s++ {
+		st := &d.Standings[s]
+		if !st.counts && !d.Slots.Has(s) {
+			continue
+		}
+		ref := refOf(s, t, d.Pool)
+		c := al.count(ref, now, window)
+		if st.counts && tokens > 0 {
+			c.ring.add(sums{tokens: tokens})
+			al.report(c, ref, sums{tokens: tokens}, r.at)
+		}
+		switch {
+		case !d.Slots.Has(s):
+		case c.reports != r.reports[s]:
+			reported = reported.With(s)
+		default:
+			c.slots--
+		}
+	}
+	return reported
+}
+
+// owes reports whether there is something to report.
+func (al *alone) owes() bool {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	return len(al.pending) > 0
+}
+
+// takeReports removes at most n reports; more says whether some are left.
+func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, more bool) {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	for len(al.pending) > 0 && len(out) < n {
+		ref := al.pending[0]
+		al.pending = al.pending[1:]
+		c := al.counts[ref]
+		c.ring.advance(now, window)
+		r := Report{
+			Ref: ref, Slots: c.slots, Age: now - c.newest,
+			// What is older than a window is in none that runs.
+			Requests: min(c.unreported.requests, c.ring.total.requests),
+			Tokens:   min(c.unreported.tokens, c.ring.total.tokens),
+		}
+		if r.Requests+r.Tokens+r.Slots > 0 {
+			out = append(out, r)
+		}
+		c.unreported, c.newest, c.pending = sums{}, 0, false
+		if c.slots > 0 {
+			c.slots, c.reports = 0, c.reports+1
+		}
+	}
+	if len(al.pending) == 0 {
+		al.pending = nil
+	}
+	return out, len(al.pending) > 0
+}
+
+// sweep forgets scopes that nothing is known of any more, once per window.
+func (al *alone) sweep(now, window time.Duration) {
+	if now-al.swept < window {
+		return
+	}
+	al.swept = now
+	for ref, c := range al.counts {
+		c.ring.advance(now, window)
+		if c.ring.total == (sums{}) && c.slots == 0 && !c.pending && c.reports == 0 {
+			delete(al.counts, ref)
+		}
+	}
+}
+
+// rest takes the note on disk back once all is reported and a window has passed
+// since; it returns how long that takes, forEver if there is no note.
+func (al *alone) rest(now, window time.Duration) time.Duration {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	if !al.marked || len(al.pending) > 0 {
+		return forEver
+	}
+	over := al.last + window + window/ringSlots // of an earlier process run: from the start of this one
+	if now < over {
+		return over - now
+	}
+	if al.mark(false) != nil {
+		al.last = now // another time
+		return window
+	}
+	al.marked, al.inherited = false, false
+	return forEver
+}
