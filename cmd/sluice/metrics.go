@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice/limiter"
 )
 
 // metrics returns the handler of /metrics. What the parts do not count
@@ -32,10 +34,11 @@ var (
 	descPermits     = prometheus.NewDesc("sluice_permits", "Permits of the model that this node holds and has not used.", []string{"model"}, nil)
 	descConfig      = prometheus.NewDesc("sluice_config_version", "Version of the cluster-wide configuration.", nil, nil)
 	descDegraded    = prometheus.NewDesc("sluice_degraded", "Whether this node has no quorum to count with.", nil, nil)
+	descMode        = prometheus.NewDesc("sluice_limits_mode", "How this node admits at the moment: exact, share or allow.", []string{"mode"}, nil)
 	descKeys        = prometheus.NewDesc("sluice_keys", "Virtual keys in the cluster.", nil, nil)
 	raftStates      = []string{"forming", "follower", "candidate", "leader", "stopped"}
 	allDescriptions = []*prometheus.Desc{
-		descInfo, descState, descLeader, descHasLeader, descTerm, descLast, descCommit, descApplied, descSaturation, descPermits, descConfig, descDegraded, descKeys,
+		descInfo, descState, descLeader, descHasLeader, descTerm, descLast, descCommit, descApplied, descSaturation, descPermits, descConfig, descDegraded, descMode, descKeys,
 	}
 )
 
@@ -54,7 +57,7 @@ func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	s, v := c.node.Status(), c.state.View()
+	s, v, current := c.node.Status(), c.state.View(), c.gate.Mode()
 	gauge(descInfo, 1, version, s.NodeID)
 	for _, state := range raftStates {
 		gauge(descState, truth(s.State == state), state)
@@ -67,6 +70,9 @@ func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descApplied, float64(s.AppliedIndex))
 	gauge(descConfig, float64(v.ConfigVersion()))
 	gauge(descDegraded, truth(c.gate.Degraded()))
+	for _, mode := range []string{limiter.Exact, string(limiter.NoQuorumShare), string(limiter.NoQuorumAllow)} {
+		gauge(descMode, truth(current == mode), mode)
+	}
 	gauge(descKeys, float64(v.KeyCount()))
 	for _, m := range (shown{c.state, c.gate}).Limits("") {
 		gauge(descSaturation, m.Saturation, m.Model)
