@@ -112,7 +112,7 @@ func (a *app) openNode(ctx context.Context) error {
 		NonVoter: c.NonVoter, RaftMultiplier: c.RaftMultiplier,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval,
 		Version: version, Level: fsm.CommandLevel,
-		FSM:     a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
+		FSM: a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
 		Prepare: a.state.Prepare, Answer: a.answer,
 		Logger: a.logger,
 	})
