@@ -25,7 +25,7 @@ func TestABackupTakenUnderLoadIsRestoredIntoAFreshCluster(t *testing.T) {
 	file := config(window, model(up, "m", "rpm = 1000")+model(up, "small", "rpm = 8")+mockModel("free"))
 	old := start(t, harness.Options{Nodes: 3, Config: file})
 	keys := populate(t, old)
-	second := file + "\n[priority_reservation]\nprod = 0.9\n"
+	second := file + "\n[aliases]\nquick = \"free\"\n"
 	if err := old.Nodes[1].ApplyConfig(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
