@@ -44,6 +44,7 @@ const (
 	FailureNotMember              // the node named is not in the cluster
 	FailureLastVoter              // the cluster would be left without a voter
 	FailureNotVoter               // no voter that could lead instead
+	FailureOldMember              // a member may run a version that cannot read this
 )
 
 func badRequest(param, format string, args ...any) *Error {
@@ -76,6 +77,9 @@ func (a *Admin) explain(err error) *Error {
 	case errors.Is(err, fsm.ErrStopped), errors.Is(err, fsm.ErrClosed):
 		return &Error{Status: http.StatusServiceUnavailable, Message: "This node has stopped; ask another one."}
 	}
+	if e := explainRestore(err); e != nil {
+		return e
+	}
 	return a.explainFailure(err)
 }
 
@@ -93,6 +97,8 @@ func (a *Admin) explainFailure(err error) *Error {
 		return notFound("node", "No such node in the cluster; `sluice admin cluster status` lists its members.")
 	case FailureLastVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "That would leave the cluster without a voting node."}
+	case FailureOldMember:
+		return &Error{Status: http.StatusConflict, Message: "Every node must be reachable and know this kind of write, so nothing was changed. `sluice admin cluster status` shows who is missing or older: start, update or remove that node, then repeat."}
 	case FailureNotVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "Leadership can only go to another node with a vote; `sluice admin cluster status` shows which have one."}
 	}

@@ -28,6 +28,8 @@ type Store interface {
 	RollbackConfig(ctx context.Context, version uint64, o fsm.WriteOptions) (fsm.ConfigResult, error)
 	SetShare(ctx context.Context, name string, s limiter.Share, o fsm.WriteOptions) (fsm.ConfigResult, error)
 	UnsetShare(ctx context.Context, name string, o fsm.WriteOptions) (fsm.ConfigResult, error)
+	// Restore makes a backup's state this cluster's, on all nodes or on none.
+	Restore(ctx context.Context, b *fsm.StoredBackup, o fsm.WriteOptions) (fsm.RestoreResult, error)
 }
 
 // State is what reads come from. *fsm.State implements it. Any goroutine calls.
@@ -35,6 +37,8 @@ type State interface {
 	View() *fsm.View
 	// Limits returns the running windows of one model, or of all for "".
 	Limits(model string) []limiter.ModelState
+	// Backup captures the state; the two arguments are noted in it.
+	Backup(clusterID, version string) (*fsm.Backup, error)
 }
 
 // Cluster is the membership. Any goroutine calls.
@@ -77,6 +81,8 @@ type Options struct {
 	Refresh func(ctx context.Context) error
 	// Classify sorts the errors of Store and Cluster that are not fsm's. nil: all are FailureOther.
 	Classify func(error) Failure
+	// Identity is what backups say of where they come from. nil: nothing.
+	Identity func() (clusterID, version string)
 	// Mode is how limits are held now: exact, share or allow. nil: exact.
 	Mode func() string
 	// Metrics answers /metrics; nil: there is none.
@@ -88,6 +94,8 @@ type Options struct {
 	NodeID    string
 	// Timeout bounds the work of one request. Default 10 s.
 	Timeout time.Duration
+	// RestoreTimeout bounds a restore from its upload's end on. Default 5 min.
+	RestoreTimeout time.Duration
 	// MaxBody is the largest body in bytes. Default 4 MiB.
 	MaxBody int64
 	Now     func() time.Time // default time.Now
@@ -98,6 +106,7 @@ type Options struct {
 const (
 	defaultTimeout = 10 * time.Second
 	defaultMaxBody = 4 << 20
+	defaultRestore = 5 * time.Minute
 	// refreshTimeout is how long a read waits for the leader before it shows what is here.
 	refreshTimeout = time.Second
 )
@@ -113,6 +122,12 @@ func (o *Options) validate() error {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
+	}
+	if o.RestoreTimeout <= 0 {
+		o.RestoreTimeout = defaultRestore
+	}
+	if o.Identity == nil {
+		o.Identity = func() (string, string) { return "", "" }
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = defaultMaxBody

@@ -64,6 +64,8 @@ var table = buildTable([]route{
 	{method: "GET", path: "/cluster/status", handle: (*Admin).clusterStatus},
 	{method: "POST", path: "/cluster/remove", handle: (*Admin).removeNode},
 	{method: "POST", path: "/cluster/transfer", handle: (*Admin).transferLeadership},
+	{method: "GET", path: "/cluster/backup", raw: (*Admin).backup},
+	{method: "POST", path: "/cluster/restore", raw: (*Admin).restore},
 
 	{method: "GET", path: "/health/liveliness", access: accessOpen, raw: (*Admin).alive},
 	{method: "GET", path: "/health/liveness", access: accessOpen, raw: (*Admin).alive},

@@ -37,6 +37,9 @@ var codes = []struct {
 	{"old_epoch", limiter.ErrOldEpoch},
 	{"old_batch", limiter.ErrOldBatch},
 	{"skipped", errSkipped},
+	{"not_fresh", ErrNotFresh},
+	{"restoring", ErrRestoring},
+	{"restore_lost", ErrRestoreLost},
 }
 
 // errSkipped answers an ignorable command of an unknown type.

@@ -73,6 +73,7 @@ func (s *State) applyEntry(index uint64, e *entry) ([]byte, error) {
 func (s *State) advance(next position) {
 	s.position = next
 	s.answers.prune(next.Now)
+	s.expireStage(next.Now)
 }
 
 func (s *State) applyBatch(b *limiter.Batch) []byte {
@@ -162,6 +163,12 @@ func (t *txn) run(kind commandType, body any) (result any, err error) {
 		return t.setShare(c)
 	case *silentCommand:
 		return nil, t.state.ledger.SetSilent(c.Node, c.Epoch, c.Silent)
+	case *beginCommand:
+		return t.beginRestore(c)
+	case *partCommand:
+		return t.addPart(c)
+	case *commitCommand:
+		return t.commitRestore(c)
 	}
 	return nil, fmt.Errorf("command type %d has no meaning", kind)
 }

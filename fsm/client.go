@@ -183,6 +183,15 @@ func (c *Client) write(ctx context.Context, kind commandType, body any, o WriteO
 	if err := cmd.check(); err != nil {
 		return fmt.Errorf("check command: %w", err)
 	}
+	if err := c.understood(ctx, kind); err != nil {
+		return err
+	}
+	return c.send(ctx, cmd, out)
+}
+
+// send puts a command into the log, decodes its result into out and waits until
+// this replica has applied it.
+func (c *Client) send(ctx context.Context, cmd command, out any) error {
 	answer, index, err := c.log.Apply(ctx, cmd.encode())
 	if err != nil {
 		return fmt.Errorf("write to the log: %w", err)

@@ -96,13 +96,20 @@ func newBody(kind commandType) any {
 		return &shareCommand{}
 	case cmdSetSilent:
 		return &silentCommand{}
+	case cmdBeginRestore:
+		return &beginCommand{}
+	case cmdCommitRestore:
+		return &commitCommand{}
 	default:
 		return nil
 	}
 }
 
-// body decodes the payload of a JSON command.
+// body decodes the payload of a management command.
 func (c command) body() (any, error) {
+	if c.kind == cmdRestorePart {
+		return decodePart(c.payload)
+	}
 	body := newBody(c.kind)
 	if body == nil {
 		return nil, fmt.Errorf("%w: command type %d is not known", errUndecodable, c.kind)

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ type content struct {
 	view     *View
 	hashes   []string
 	answers  []*savedAnswer
+	staged   *staged
 	ledger   limiter.LedgerState
 }
 
@@ -28,6 +30,8 @@ const (
 	recordHashes  recordKind = 'h' // contents of configurations that held
 	recordAnswer  recordKind = 'i' // savedAnswer
 	recordLedger  recordKind = 'l'
+	recordStaged  recordKind = 's' // a restore that is under way
+	recordPart    recordKind = 'p' // its parts in their order, not JSON
 	recordTrailer recordKind = 'z' // snapshots only
 )
 
@@ -64,6 +68,16 @@ func (c *content) otherRecords(yield func(recordKind, []byte) error) error {
 			return err
 		}
 	}
+	if c.staged != nil {
+		if err := emit(yield, recordStaged, c.staged); err != nil {
+			return err
+		}
+		for _, p := range c.staged.parts {
+			if err := yield(recordPart, p); err != nil {
+				return err
+			}
+		}
+	}
 	return emit(yield, recordLedger, &c.ledger)
 }
 
@@ -90,6 +104,7 @@ type contentBuilder struct {
 	keys    []*Key
 	teams   []*Team
 	history []ConfigVersion
+	parts   [][]byte
 	ledger  bool
 }
 
@@ -114,6 +129,12 @@ func (b *contentBuilder) add(kind recordKind, payload []byte) error {
 	case recordLedger:
 		b.ledger = true
 		return decodeJSON(payload, &b.content.ledger)
+	case recordStaged:
+		b.content.staged = &staged{}
+		return decodeJSON(payload, b.content.staged)
+	case recordPart:
+		b.parts = append(b.parts, bytes.Clone(payload))
+		return nil
 	}
 	return fmt.Errorf("record of an unknown kind %q", kind)
 }
@@ -142,6 +163,9 @@ func (b *contentBuilder) finish() (*content, error) {
 		return nil, err
 	}
 	b.content.view = v
+	if b.content.staged, err = stageOf(b.content.staged, b.parts); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(b.content.answers, func(x, y *savedAnswer) int { return int(min(max(x.Seq-y.Seq, -1), 1)) })
 	return &b.content, nil
 }

@@ -16,5 +16,5 @@
 // Apply is a function of the state and the entry. What it judges by (the rules
 // for records and configurations, the bounds of its tables) is therefore part
 // of the log's format: replicas of two versions must judge alike, and a change
-// needs a new command type.
+// needs a new command type, which raises CommandLevel.
 package fsm

@@ -46,6 +46,9 @@ const (
 	cmdRollbackConfig commandType = 12
 	cmdSetShare       commandType = 13
 	cmdSetSilent      commandType = 14
+	cmdBeginRestore   commandType = 15
+	cmdRestorePart    commandType = 16
+	cmdCommitRestore  commandType = 17
 )
 
 // errUndecodable is wrapped by every error that must stop the state machine.

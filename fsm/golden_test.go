@@ -162,3 +162,63 @@ func TestLogOfVersion1LeadsToTheSameSnapshotAsItDidThen(t *testing.T) {
 	}
 	wantSameDigest(t, restored, s)
 }
+
+// goldenRestore makes the log of a restore into a cluster that is a second old.
+// The backup has one part, so the snapshot before the last entry has it staged.
+func goldenRestore(t testing.TB) *rig {
+	t.Helper()
+	r := fresh(t)
+	r.time.pass(time.Second)
+	if _, err := r.Restore(t.Context(), parse(t, backupOf(t, goldenLog(t).s)), WriteOptions{IdempotencyKey: "once"}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestCommandsOfLevel2AreWrittenAsTheyWereFirst(t *testing.T) {
+	r := goldenRestore(t)
+	want := golden(t, "log.v2", logText(r.log.entries))
+	if got := logText(r.log.entries); !bytes.Equal(got, want) {
+		t.Errorf("the log's format changed; nodes of two versions would not understand each other\n got %s\nwant %s", got, want)
+	}
+	entries := parseLog(t, want)
+	kinds := map[commandType]bool{}
+	for _, e := range entries {
+		entry, err := decodeEntry(e.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[entry.cmd.kind] = true
+	}
+	for kind := cmdBeginRestore; kind <= cmdCommitRestore; kind++ {
+		if !kinds[kind] {
+			t.Errorf("command type %d is not in the golden log", kind)
+		}
+	}
+	half := entries[:len(entries)-1]
+	staged := golden(t, "snapshot.v2", takeSnapshot(t, replay(t, half)))
+	if got := takeSnapshot(t, replay(t, half)); !bytes.Equal(got, staged) {
+		t.Errorf("the log of level 2 leads elsewhere\n got %q\nwant %q", got, staged)
+	}
+	restored := openState(t, newTestTime().options())
+	if err := restore(restored, staged); err != nil {
+		t.Fatalf("a snapshot of format 2 is not read: %v", err)
+	}
+	feed(restored, entries[len(half):])
+	wantSameDigest(t, restored, r.s)
+}
+
+func TestFirstBackupIsStillRestored(t *testing.T) {
+	b := golden(t, "backup.v1", backupOf(t, goldenLog(t).s))
+	r := fresh(t)
+	res, err := r.Restore(t.Context(), parse(t, b), WriteOptions{})
+	if err != nil || res.Keys != 1 || res.Teams != 1 || res.ConfigVersion != 4 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+func TestNothingNewerIsWrittenThanTheContentNeeds(t *testing.T) {
+	if got := takeSnapshot(t, goldenRestore(t).s); !bytes.Contains(got, []byte(`{"format":1,`)) {
+		t.Error("after a restore, members of the first version could not read a snapshot any more")
+	}
+}

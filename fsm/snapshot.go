@@ -24,8 +24,11 @@ import (
 // CRC-32C of everything before it. The header carries the applied index,
 // because raft hands a snapshot over without one.
 const (
-	snapshotMagic  = "sluice\x00s"
-	snapshotFormat = 1
+	snapshotMagic = "sluice\x00s"
+	// snapshotFormat is the newest that is read. What is written has the oldest
+	// that can hold it, so that members of an older version can take it.
+	snapshotFormat = 2
+	formatStaged   = 2 // has a restore that is under way
 	recordHeader   = 'H'
 	recordHead     = 5
 )
@@ -74,10 +77,18 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 // Release has nothing to free.
 func (s *snapshot) Release() {}
 
+// format returns the oldest one that can hold the content.
+func (c *content) format() int {
+	if c.staged != nil {
+		return formatStaged
+	}
+	return 1
+}
+
 func writeSnapshot(w io.Writer, c *content) error {
 	out := &snapshotWriter{w: bufio.NewWriterSize(w, 1<<16), crc: crc32.New(crcTable())}
 	out.write([]byte(snapshotMagic))
-	header, err := json.Marshal(snapshotHeader{Format: snapshotFormat, position: c.position})
+	header, err := json.Marshal(snapshotHeader{Format: c.format(), position: c.position})
 	if err != nil {
 		return fmt.Errorf("encode header: %w", err)
 	}
@@ -199,7 +210,7 @@ func (r *snapshotReader) header(b *contentBuilder) error {
 	if h.Format > snapshotFormat {
 		return fmt.Errorf("%w: its format is %d, this version reads up to %d", ErrNewerFormat, h.Format, snapshotFormat)
 	}
-	if h.Format != snapshotFormat || h.Now < 0 || h.Now > maxStamp {
+	if h.Format < 1 || h.Now < 0 || h.Now > maxStamp {
 		return fmt.Errorf("%w: its header is impossible", ErrDamaged)
 	}
 	b.content.position = h.position

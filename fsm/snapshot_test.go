@@ -78,10 +78,10 @@ func TestDamagedSnapshotIsRefusedAndTheOldStateStays(t *testing.T) {
 func TestSnapshotOfANewerFormatIsRefusedByName(t *testing.T) {
 	s := filled(t).s
 	before := s.Digest()
-	b := bytes.Replace(takeSnapshot(t, s), []byte(`"format":1`), []byte(`"format":2`), 1)
+	b := bytes.Replace(takeSnapshot(t, s), []byte(`"format":1`), []byte(`"format":3`), 1)
 	err := restore(s, b)
 	wantErr(t, err, ErrNewerFormat)
-	if !strings.Contains(err.Error(), "format is 2") || s.Digest() != before {
+	if !strings.Contains(err.Error(), "format is 3") || s.Digest() != before {
 		t.Errorf("error is %v", err)
 	}
 }

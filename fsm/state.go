@@ -32,6 +32,7 @@ type State struct {
 	position position
 	answers  *answerTable
 	hashes   []string // of configurations that held, oldest first; never changed in place
+	staged   *staged  // a restore that is under way, else nil
 	dirty    dirtySet
 	stopped  error         // why no further entry is applied
 	changed  chan struct{} // closed at the next applied entry; nil while nobody waits
@@ -91,7 +92,7 @@ func (s *State) install(c *content) error {
 		return fmt.Errorf("load ledger: %w", err)
 	}
 	s.ledger, s.position, s.hashes = ledger, c.position, c.hashes
-	s.answers = newAnswerTable(c.answers)
+	s.answers, s.staged = newAnswerTable(c.answers), c.staged
 	s.clock.restored(c.position.Now, c.position.Wall, c.view.config.Window)
 	s.view.Store(c.view)
 	s.applied.Store(c.position.Index)
@@ -111,6 +112,7 @@ func (s *State) capture() *content {
 		view:     v,
 		hashes:   s.hashes,
 		answers:  s.answers.list(),
+		staged:   s.staged.clone(),
 		ledger:   s.ledger.Save(s.position.Now, v.config.Window),
 	}
 }

@@ -14,6 +14,7 @@ type card struct {
 	Address   string `json:"address"`
 	Run       string `json:"run"`
 	Version   string `json:"version"`
+	Level     int    `json:"level,omitempty"` // absent before there were levels: 1
 	ClusterID string `json:"cluster_id,omitempty"`
 	// HasState says that the node runs Raft; without it, it is looking for a cluster.
 	HasState bool `json:"has_state,omitempty"`
@@ -47,7 +48,7 @@ type server struct {
 // card returns this node's own.
 func (n *Node) card() card {
 	c := card{
-		ID: n.id, Address: n.advertise, Run: n.run, Version: n.opts.Version, ClusterID: n.clusterID(),
+		ID: n.id, Address: n.advertise, Run: n.run, Version: n.opts.Version, Level: n.opts.Level, ClusterID: n.clusterID(),
 		NonVoter: n.opts.NonVoter, Expect: n.opts.BootstrapExpect,
 	}
 	if r := n.raft.Load(); r != nil {

@@ -25,6 +25,9 @@ var (
 	ErrNotVoter = errors.New("not a voter of the cluster")
 	// ErrLastVoter is returned by Remove for the only voter that is left.
 	ErrLastVoter = errors.New("refusing to remove the last voter")
+	// ErrOldMember is returned by Understands when a member cannot read a kind
+	// of command, or does not say.
+	ErrOldMember = errors.New("a member may not understand this yet")
 	// ErrLocked is returned by Open when another process uses the data directory.
 	ErrLocked = errors.New("data directory is in use by another process")
 	// ErrDamaged is returned by Open, and by Err, when a file of the data

@@ -32,6 +32,7 @@ type Member struct {
 	Reachable    bool
 	AppliedIndex uint64
 	Version      string
+	Level        int // of commands that it reads, at least 1
 }
 
 // Status never blocks.
@@ -85,7 +86,7 @@ func (n *Node) Size() int {
 func (n *Node) Members(ctx context.Context) []Member {
 	r := n.raft.Load()
 	if r == nil {
-		return []Member{{ID: n.id, Address: n.advertise, Reachable: true, Version: n.opts.Version}}
+		return []Member{{ID: n.id, Address: n.advertise, Reachable: true, Version: n.opts.Version, Level: n.opts.Level}}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -97,19 +98,34 @@ func (n *Node) Members(ctx context.Context) []Member {
 		m := &out[i]
 		*m = Member{ID: string(s.ID), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, Leader: string(s.ID) == leader}
 		if m.ID == n.id {
-			m.Reachable, m.AppliedIndex, m.Version = true, r.AppliedIndex(), n.opts.Version
+			m.Reachable, m.AppliedIndex, m.Version, m.Level = true, r.AppliedIndex(), n.opts.Version, n.opts.Level
 			continue
 		}
 		wg.Go(func() {
 			addr, _ := n.book.lookup(m.ID)
 			c, err := n.hello(ctx, addr)
 			if err == nil && c.ID == m.ID && c.HasState {
-				m.Reachable, m.AppliedIndex, m.Version = true, c.Applied, c.Version
+				m.Reachable, m.AppliedIndex, m.Version, m.Level = true, c.Applied, c.Version, max(c.Level, 1)
 			}
 		})
 	}
 	wg.Wait()
 	return out
+}
+
+// Understands returns ErrOldMember, with the member's name, unless every member
+// says that it reads commands of that level. A command that a member cannot
+// read would stop it, so one that does not answer may not be passed over.
+func (n *Node) Understands(ctx context.Context, level int) error {
+	for _, m := range n.Members(ctx) {
+		switch {
+		case !m.Reachable:
+			return fmt.Errorf("%w: %s does not answer", ErrOldMember, m.ID)
+		case m.Level < level:
+			return fmt.Errorf("%w: %s runs version %s", ErrOldMember, m.ID, m.Version)
+		}
+	}
+	return nil
 }
 
 // Remove takes a member out of the cluster; its node then stops with

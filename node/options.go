@@ -55,6 +55,9 @@ type Options struct {
 	SnapshotInterval time.Duration
 	// Version is shown to the other members.
 	Version string
+	// Level is how new the commands are that this node's state machine reads;
+	// see Understands. Default 1.
+	Level int
 
 	// FSM is the replicated state machine. It may panic on an entry that it
 	// cannot decode: the node then stops before applying anything after it.
@@ -100,6 +103,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SnapshotInterval == 0 {
 		o.SnapshotInterval = time.Minute
+	}
+	if o.Level == 0 {
+		o.Level = 1
 	}
 	if o.BootstrapExpect == 0 && len(o.Join) == 0 {
 		o.BootstrapExpect = 1

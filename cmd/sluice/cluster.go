@@ -85,6 +85,7 @@ func classify(err error) admin.Failure {
 		{node.ErrNotMember, admin.FailureNotMember},
 		{node.ErrLastVoter, admin.FailureLastVoter},
 		{node.ErrNotVoter, admin.FailureNotVoter},
+		{node.ErrOldMember, admin.FailureOldMember},
 	} {
 		if errors.Is(err, c.err) {
 			return c.failure

@@ -111,8 +111,8 @@ func (a *app) openNode(ctx context.Context) error {
 		Secret: c.Secret.Reveal(), CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile,
 		NonVoter: c.NonVoter, RaftMultiplier: c.RaftMultiplier,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval,
-		Version: version,
-		FSM:     a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
+		Version: version, Level: fsm.CommandLevel,
+		FSM: a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
 		Prepare: a.state.Prepare, Answer: a.answer,
 		Logger: a.logger,
 	})
@@ -183,7 +183,8 @@ func (a *app) openPlanes(context.Context) error {
 		Store: a.client, State: shown{a.state, a.gate}, Cluster: membership{a},
 		Authenticate: func(r *http.Request) (admin.Caller, error) { return authenticate(data, r) },
 		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.gate.Mode,
-		Metrics: a.metrics(), OpenMetrics: g.OpenMetrics,
+		Identity: func() (string, string) { return a.node.Status().ClusterID, version },
+		Metrics:  a.metrics(), OpenMetrics: g.OpenMetrics,
 		MasterKey: g.MasterKey.Reveal(), NodeID: a.node.ID(),
 		Logger: a.logger.With("component", "admin"),
 	})

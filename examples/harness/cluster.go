@@ -27,6 +27,7 @@ type Options struct {
 	// os.environ/SLUICE_MASTER_KEY, which is set.
 	Config        string
 	Binary        string        // "" builds one
+	IDPrefix      string        // of the nodes' ids; "" means n
 	MasterKey     string        // "" means DefaultMasterKey
 	ClusterSecret string        // "" means DefaultClusterSecret
 	Env           []string      // NAME=value, added to the environment
@@ -42,6 +43,9 @@ func (o *Options) validate() error {
 		return fmt.Errorf("harness: %d nodes; use 1 to 9", o.Nodes)
 	}
 	o.Nodes = max(o.Nodes, 1)
+	if o.IDPrefix == "" {
+		o.IDPrefix = "n"
+	}
 	if o.MasterKey == "" {
 		o.MasterKey = DefaultMasterKey
 	}
@@ -97,7 +101,10 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		DisableCompression:  true,
 		Proxy:               nil, // loopback only, whatever the environment says
 	}}
-	members := strings.Join(addrs[o.Nodes:], ",")
+	members := ""
+	if o.Nodes > 1 {
+		members = strings.Join(addrs[o.Nodes:], ",")
+	}
 	for i := range o.Nodes {
 		n, err := c.prepare(o, i, addrs[i], addrs[o.Nodes+i], members)
 		if err != nil {
@@ -116,7 +123,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 
 // prepare writes the files of one node and puts its command line together.
 func (c *Cluster) prepare(o Options, i int, httpAddr, clusterAddr, members string) (*Node, error) {
-	id := fmt.Sprintf("n%d", i+1)
+	id := fmt.Sprintf("%s%d", o.IDPrefix, i+1)
 	dir := filepath.Join(c.dir, id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a directory for %s: %w", id, err)
@@ -127,8 +134,11 @@ func (c *Cluster) prepare(o Options, i int, httpAddr, clusterAddr, members strin
 	}
 	args := []string{"serve", "--config", config, "--node-id", id, "--data-dir", filepath.Join(dir, "data"),
 		"--listen", httpAddr, "--cluster-listen", clusterAddr}
-	if o.Nodes > 1 {
-		args = append(args, "--join", members, "--bootstrap-expect", fmt.Sprint(o.Nodes))
+	if members != "" && i < o.Nodes {
+		args = append(args, "--bootstrap-expect", fmt.Sprint(o.Nodes))
+	}
+	if members != "" {
+		args = append(args, "--join", members)
 	}
 	env := slices.Concat(os.Environ(), []string{
 		"SLUICE_MASTER_KEY=" + o.MasterKey, "SLUICE_CLUSTER_SECRET=" + o.ClusterSecret,
@@ -137,6 +147,30 @@ func (c *Cluster) prepare(o Options, i int, httpAddr, clusterAddr, members strin
 		ID: id, HTTPAddr: httpAddr, ClusterAddr: clusterAddr, DataDir: filepath.Join(dir, "data"),
 		dir: dir, binary: o.Binary, args: append(args, o.Flags...), env: env, masterKey: o.MasterKey,
 	}, nil
+}
+
+// Grow adds a node that joins through the others, by the options that the
+// cluster was started with, and waits until it is ready.
+func (c *Cluster) Grow(ctx context.Context, o Options, patience time.Duration) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	addrs, err := c.ports.take(2)
+	if err != nil {
+		return err
+	}
+	first := c.Nodes[0]
+	o.Binary, o.Nodes = first.binary, len(c.Nodes)
+	n, err := c.prepare(o, len(c.Nodes), addrs[0], addrs[1], first.ClusterAddr)
+	if err != nil {
+		return err
+	}
+	n.http = first.http
+	c.Nodes = append(c.Nodes, n)
+	if err := n.Start(); err != nil {
+		return err
+	}
+	return c.Ready(ctx, patience)
 }
 
 // Ready waits until every running node is ready.
