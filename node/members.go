@@ -114,7 +114,7 @@ func (n *Node) Members(ctx context.Context) []Member {
 
 // Remove takes a member out of the cluster; its node then stops with
 // ErrRemoved. A leader that is to be removed hands over leadership first. It
-// returns ErrNotMember or ErrLastVoter, or an error of Apply.
+// returns ErrNotMember, ErrLastVoter or ErrNoMajority, or an error of Apply.
 func (n *Node) Remove(ctx context.Context, id string) error {
 	local := func(ctx context.Context, r *raft.Raft) error { return n.removeHere(ctx, r, id) }
 	if err := n.onLeader(ctx, local, n.remoteMember(pathRemove, id)); err != nil {
@@ -151,8 +151,8 @@ func (n *Node) removeHere(ctx context.Context, r *raft.Raft, id string) error {
 		if !ok {
 			return ErrNotMember
 		}
-		if s.Suffrage == raft.Voter && n.voters(r) == 1 {
-			return ErrLastVoter
+		if err := n.withoutVote(ctx, r, s); err != nil {
+			return err
 		}
 		if self = id == n.id; self {
 			return nil
@@ -169,15 +169,7 @@ func (n *Node) removeHere(ctx context.Context, r *raft.Raft, id string) error {
 	return errNotLeader // the caller turns to the new one
 }
 
-func (n *Node) voters(r *raft.Raft) int {
-	count := 0
-	for _, s := range r.GetConfiguration().Configuration().Servers {
-		if s.Suffrage == raft.Voter {
-			count++
-		}
-	}
-	return count
-}
+func (n *Node) voters(r *raft.Raft) int { return len(votersOf(r)) }
 
 func (n *Node) transferHere(ctx context.Context, r *raft.Raft, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)

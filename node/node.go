@@ -28,6 +28,7 @@ type Node struct {
 	server *http.Server
 	client *client
 	stores *stores
+	calls  storeCalls
 	book   *addressBook
 	peers  *acquaintances
 
@@ -158,6 +159,7 @@ func (n *Node) begin() error {
 			n.logger.Error("forwarding port stopped", "error", err)
 		}
 	})
+	n.background(n.watchStore)
 	switch {
 	case n.stores.hasState:
 		return n.startRaft(n.clusterID(), nil)
@@ -224,7 +226,7 @@ func (n *Node) startRaft(cluster string, servers []server) error {
 			return errors.Join(fmt.Errorf("bootstrapping: %w", diskError(err)), trans.Close())
 		}
 	}
-	store := &fatalStore{checkedStore: n.stores.checkedStore, fail: n.fail}
+	store := &fatalStore{checkedStore: n.stores.checkedStore, calls: &n.calls, fail: n.fail}
 	logs, err := raft.NewLogCache(logCacheSize, store)
 	if err != nil {
 		return fmt.Errorf("making the log cache: %w", err)
@@ -299,7 +301,7 @@ func (n *Node) Formed() <-chan struct{} { return n.formed }
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns why the node stopped by itself: it wraps ErrRemoved, ErrDamaged,
-// ErrDiskFull or what the state machine or the disk said. It is nil while the
+// ErrDiskFull, ErrDiskHung or what the state machine or the disk said. It is nil while the
 // node runs and after an ordinary Shutdown.
 func (n *Node) Err() error {
 	n.mu.Lock()

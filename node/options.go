@@ -53,6 +53,9 @@ type Options struct {
 	SnapshotThreshold uint64
 	// SnapshotInterval is how often the threshold is looked at. Default 60 s.
 	SnapshotInterval time.Duration
+	// StorePatience is how long one read or write of the log may take before the
+	// node stops with ErrDiskHung. Default 5 s, at least 100 ms.
+	StorePatience time.Duration
 	// Version is shown to the other members.
 	Version string
 
@@ -100,6 +103,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SnapshotInterval == 0 {
 		o.SnapshotInterval = time.Minute
+	}
+	if o.StorePatience == 0 {
+		o.StorePatience = storePatience
 	}
 	if o.BootstrapExpect == 0 && len(o.Join) == 0 {
 		o.BootstrapExpect = 1
@@ -158,6 +164,9 @@ func (o Options) validate() error {
 	}
 	if o.SnapshotInterval < 5*time.Millisecond {
 		bad("cluster.snapshot_interval %v: too short", o.SnapshotInterval)
+	}
+	if o.StorePatience < 100*time.Millisecond {
+		bad("patience with the store %v: too short", o.StorePatience)
 	}
 	if o.FSM == nil || o.AppliedIndex == nil {
 		bad("node needs a state machine and its applied index")

@@ -119,6 +119,9 @@ func authenticate(data *proxy.Proxy, r *http.Request) (admin.Caller, error) {
 
 // readiness says whether a balancer should send requests here.
 func (a *app) readiness() admin.Readiness {
+	if err := a.node.Err(); err != nil {
+		return admin.Readiness{Reasons: []string{"the node has stopped by itself: " + err.Error()}}
+	}
 	if a.front.stopping.Load() {
 		return admin.Readiness{Reasons: []string{"the node is stopping"}}
 	}

@@ -214,16 +214,22 @@ func (a *app) refresh(ctx context.Context) error {
 func (a *app) secret(ref string) (string, error) { return config.Resolve(ref, a.lookup) }
 
 // stopTime is what stopping may take beyond gateway.drain, and flushTime the
-// part of it that the limiter may use.
+// part of it that the limiter may use. hungTime is all that there is when the
+// disk hangs.
 const (
 	stopTime  = 15 * time.Second
 	flushTime = 3 * time.Second
+	hungTime  = 5 * time.Second
 )
 
 // stop undoes start, the newest part first, within one deadline.
 func (a *app) stop() error {
 	a.proposer.close()
-	ctx, cancel := context.WithTimeout(context.Background(), a.file.Node.Gateway.Drain+stopTime)
+	limit := a.file.Node.Gateway.Drain + stopTime
+	if a.node != nil && errors.Is(a.node.Err(), node.ErrDiskHung) {
+		limit = hungTime // nothing can be flushed, and a supervisor waits to start another
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return a.cleanup.run(ctx)
 }
