@@ -144,6 +144,9 @@ func checkState(o Options, st *stores) (string, error) {
 	if !st.hasState || o.DataDir == "" {
 		return "", nil
 	}
+	if begun, err := readID(o.DataDir, recoveringFile); err != nil || begun != "" {
+		return "", errors.Join(err, fmt.Errorf("%s: a recovery was interrupted: run `sluice recover` on this directory again, with the same peers", o.DataDir))
+	}
 	cluster, err := readID(o.DataDir, clusterIDFile)
 	if err == nil && cluster == "" {
 		err = damaged(o.DataDir, fmt.Errorf("there is a log but no file %s", clusterIDFile))
