@@ -44,6 +44,7 @@ const (
 	FailureNotMember              // the node named is not in the cluster
 	FailureLastVoter              // the cluster would be left without a voter
 	FailureNotVoter               // no voter that could lead instead
+	FailureNoMajority             // the voters that answer would be no majority of those left
 )
 
 func badRequest(param, format string, args ...any) *Error {
@@ -93,6 +94,8 @@ func (a *Admin) explainFailure(err error) *Error {
 		return notFound("node", "No such node in the cluster; `sluice admin cluster status` lists its members.")
 	case FailureLastVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "That would leave the cluster without a voting node."}
+	case FailureNoMajority:
+		return &Error{Status: http.StatusConflict, Param: "node", Message: "Refused, nothing was changed: the voters that answer would be no majority of those that are left. Start the ones that do not answer, or remove those first; `sluice admin cluster status` shows them."}
 	case FailureNotVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "Leadership can only go to another node with a vote; `sluice admin cluster status` shows which have one."}
 	}

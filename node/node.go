@@ -24,13 +24,14 @@ type Node struct {
 	run       string // tells this process from another with the same id
 	logger    *slog.Logger
 
-	mux    *mux
-	server *http.Server
-	client *client
-	stores *stores
-	calls  storeCalls
-	book   *addressBook
-	peers  *acquaintances
+	mux      *mux
+	server   *http.Server
+	client   *client
+	stores   *stores
+	calls    storeCalls
+	compared compared
+	book     *addressBook
+	peers    *acquaintances
 
 	starting sync.Mutex // held while Raft is being started
 	raft     atomic.Pointer[raft.Raft]

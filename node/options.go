@@ -53,6 +53,10 @@ type Options struct {
 	SnapshotThreshold uint64
 	// SnapshotInterval is how often the threshold is looked at. Default 60 s.
 	SnapshotInterval time.Duration
+	// Shared holds fingerprints of settings that must be the same on all nodes, by
+	// the names of the settings. The members show them to each other, and warn of
+	// those that differ.
+	Shared map[string]string
 	// StorePatience is how long one read or write of the log may take before the
 	// node stops with ErrDiskHung. Default 5 s, at least 100 ms.
 	StorePatience time.Duration

@@ -111,8 +111,8 @@ func (a *app) openNode(ctx context.Context) error {
 		Secret: c.Secret.Reveal(), CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile,
 		NonVoter: c.NonVoter, RaftMultiplier: c.RaftMultiplier,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval,
-		Version: version,
-		FSM:     a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
+		Version: version, Shared: sharedSettings(c.Secret.Reveal(), a.file.Node.Gateway.MasterKey.Reveal()),
+		FSM: a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
 		Prepare: a.state.Prepare, Answer: a.answer,
 		Logger: a.logger,
 	})
