@@ -25,6 +25,8 @@ var (
 	ErrNotVoter = errors.New("not a voter of the cluster")
 	// ErrLastVoter is returned by Remove for the only voter that is left.
 	ErrLastVoter = errors.New("refusing to remove the last voter")
+	// ErrNotTransferred is returned by Transfer when this leader goes on leading.
+	ErrNotTransferred = errors.New("leadership was not handed over")
 	// ErrNoMajority is returned by Remove when the voters that answer would be no
 	// majority of those that are left.
 	ErrNoMajority = errors.New("refusing to leave the cluster without a majority that answers: start the voters that do not answer, or remove those first")
@@ -65,6 +67,7 @@ var codes = []struct {
 	{"not_member", 404, ErrNotMember},
 	{"not_voter", 409, ErrNotVoter},
 	{"last_voter", 409, ErrLastVoter},
+	{"not_transferred", 503, ErrNotTransferred},
 	{"no_majority", 409, ErrNoMajority},
 	{"foreign_cluster", 409, ErrForeignCluster},
 	{"removed", 410, ErrRemoved},

@@ -97,6 +97,7 @@ func classify(err error) admin.Failure {
 		{node.ErrNotMember, admin.FailureNotMember},
 		{node.ErrLastVoter, admin.FailureLastVoter},
 		{node.ErrNotVoter, admin.FailureNotVoter},
+		{node.ErrNotTransferred, admin.FailureNotTransferred},
 		{node.ErrNoMajority, admin.FailureNoMajority},
 	} {
 		if errors.Is(err, c.err) {
