@@ -82,7 +82,7 @@ func TestNodesAreRemovedAndLeadershipHandedOver(t *testing.T) {
 	if want := []string{"remove n3", "transfer n2", "transfer "}; !slices.Equal(r.nodes.calls, want) {
 		t.Errorf("%q", r.nodes.calls)
 	}
-	for err, status := range map[error]int{errNotMember: 404, errLastVoter: 409, errNotVoter: 409, errNoLeader: 503, errUnknown: 503} {
+	for err, status := range map[error]int{errNotMember: 404, errLastVoter: 409, errNotVoter: 409, errNoMajority: 409, errNotTransferred: 503, errNoLeader: 503, errUnknown: 503} {
 		r.nodes.err = err
 		for _, path := range []string{"/cluster/remove", "/cluster/transfer"} {
 			if p := r.send("POST", path, `{"node":"n9"}`); p.status != status {

@@ -45,6 +45,8 @@ const (
 	FailureLastVoter              // the cluster would be left without a voter
 	FailureNotVoter               // no voter that could lead instead
 	FailureOldMember              // a member may run a version that cannot read this
+	FailureNotTransferred         // the leader goes on leading
+	FailureNoMajority             // the voters that answer would be no majority of those left
 )
 
 func badRequest(param, format string, args ...any) *Error {
@@ -99,6 +101,11 @@ func (a *Admin) explainFailure(err error) *Error {
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "That would leave the cluster without a voting node."}
 	case FailureOldMember:
 		return &Error{Status: http.StatusConflict, Message: "Every node must be reachable and know this kind of write, so nothing was changed. `sluice admin cluster status` shows who is missing or older: start, update or remove that node, then repeat."}
+	case FailureNoMajority:
+		return &Error{Status: http.StatusConflict, Param: "node", Message: "Refused, nothing was changed: the voters that answer would be no majority of those that are left. Start the ones that do not answer, or remove those first; `sluice admin cluster status` shows them."}
+	case FailureNotTransferred:
+		return &Error{Status: http.StatusServiceUnavailable, Param: "node", RetryAfter: time.Second,
+			Message: "Leadership was not handed over, the leader goes on: the other node does not answer or has not caught up. `sluice admin cluster status` shows both."}
 	case FailureNotVoter:
 		return &Error{Status: http.StatusConflict, Param: "node", Message: "Leadership can only go to another node with a vote; `sluice admin cluster status` shows which have one."}
 	}

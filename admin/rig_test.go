@@ -25,16 +25,18 @@ const masterKey = "sk-master-0123456789abcdef"
 
 // Errors that stand for those of the node package.
 var (
-	errNoLeader  = errors.New("test: no leader")
-	errUnknown   = errors.New("test: outcome unknown")
-	errNotMember = errors.New("test: not a member")
-	errLastVoter = errors.New("test: last voter")
-	errNotVoter  = errors.New("test: not a voter")
+	errNoLeader       = errors.New("test: no leader")
+	errUnknown        = errors.New("test: outcome unknown")
+	errNotMember      = errors.New("test: not a member")
+	errLastVoter      = errors.New("test: last voter")
+	errNotVoter       = errors.New("test: not a voter")
+	errNotTransferred = errors.New("test: not transferred")
+	errNoMajority     = errors.New("test: no majority")
 )
 
 func classify(err error) admin.Failure {
 	for target, f := range map[error]admin.Failure{errNoLeader: admin.FailureNoLeader, errUnknown: admin.FailureOutcomeUnknown,
-		errNotMember: admin.FailureNotMember, errLastVoter: admin.FailureLastVoter, errNotVoter: admin.FailureNotVoter} {
+		errNotMember: admin.FailureNotMember, errLastVoter: admin.FailureLastVoter, errNotVoter: admin.FailureNotVoter, errNoMajority: admin.FailureNoMajority, errNotTransferred: admin.FailureNotTransferred} {
 		if errors.Is(err, target) {
 			return f
 		}

@@ -20,6 +20,8 @@ type card struct {
 	HasState bool `json:"has_state,omitempty"`
 	NonVoter bool `json:"non_voter,omitempty"` // never wants to vote
 	Expect   int  `json:"expect,omitempty"`
+	// Shared is Options.Shared.
+	Shared map[string]string `json:"shared,omitempty"`
 
 	State      string `json:"state,omitempty"`
 	Term       uint64 `json:"term,omitempty"`
@@ -49,7 +51,7 @@ type server struct {
 func (n *Node) card() card {
 	c := card{
 		ID: n.id, Address: n.advertise, Run: n.run, Version: n.opts.Version, Level: n.opts.Level, ClusterID: n.clusterID(),
-		NonVoter: n.opts.NonVoter, Expect: n.opts.BootstrapExpect,
+		NonVoter: n.opts.NonVoter, Expect: n.opts.BootstrapExpect, Shared: n.opts.Shared,
 	}
 	if r := n.raft.Load(); r != nil {
 		c.HasState = true
@@ -64,6 +66,7 @@ func (n *Node) meet(c card) {
 	if c.ID == "" || c.ID == n.id || c.Address == "" {
 		return
 	}
+	n.compare(c)
 	switch {
 	case c.founds():
 		n.peers.add(server{ID: c.ID, Address: c.Address})

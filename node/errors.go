@@ -28,6 +28,11 @@ var (
 	// ErrOldMember is returned by Understands when a member cannot read a kind
 	// of command, or does not say.
 	ErrOldMember = errors.New("a member may not understand this yet")
+	// ErrNotTransferred is returned by Transfer when this leader goes on leading.
+	ErrNotTransferred = errors.New("leadership was not handed over")
+	// ErrNoMajority is returned by Remove when the voters that answer would be no
+	// majority of those that are left.
+	ErrNoMajority = errors.New("refusing to leave the cluster without a majority that answers: start the voters that do not answer, or remove those first")
 	// ErrLocked is returned by Open when another process uses the data directory.
 	ErrLocked = errors.New("data directory is in use by another process")
 	// ErrDamaged is returned by Open, and by Err, when a file of the data
@@ -39,6 +44,9 @@ var (
 	ErrRemoved = errors.New("this node was removed from the cluster: to add it again, stop it, delete its data directory and start it with join addresses")
 	// ErrDiskFull is part of Err when the log could not be written for lack of space.
 	ErrDiskFull = errors.New("disk full: free some space and restart this node")
+	// ErrDiskHung is part of Err when a call of the log's disk has not returned
+	// within Options.StorePatience.
+	ErrDiskHung = errors.New("the disk does not answer: see to it, then restart this node")
 	// ErrClosed is returned by every call after Shutdown or after the node stopped by itself.
 	ErrClosed = errors.New("node is stopped")
 )
@@ -62,6 +70,8 @@ var codes = []struct {
 	{"not_member", 404, ErrNotMember},
 	{"not_voter", 409, ErrNotVoter},
 	{"last_voter", 409, ErrLastVoter},
+	{"not_transferred", 503, ErrNotTransferred},
+	{"no_majority", 409, ErrNoMajority},
 	{"foreign_cluster", 409, ErrForeignCluster},
 	{"removed", 410, ErrRemoved},
 	{"closed", 503, ErrClosed},

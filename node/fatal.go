@@ -13,10 +13,12 @@ import (
 // its term or read its log, and as a leader it would be elected again and again
 // with a disk that cannot be written. Here the first error stops the node: fail
 // is told, and the goroutine that asked ends, which runs Raft's own clean-up.
-// Nothing is ever reported as stored that was not.
+// Nothing is ever reported as stored that was not. What is under way is noted
+// in calls, for the watchdog.
 type fatalStore struct {
 	*checkedStore
-	fail func(error)
+	calls *storeCalls
+	fail  func(error)
 }
 
 var _ bothStores = (*fatalStore)(nil)
@@ -29,7 +31,9 @@ func (s *fatalStore) stop(doing string, err error) {
 
 // GetLog implements raft.LogStore.
 func (s *fatalStore) GetLog(index uint64, l *raft.Log) error {
+	end := s.calls.begin("reading the log")
 	err := s.checkedStore.GetLog(index, l)
+	end()
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		s.stop("reading the log", err)
 	}
@@ -41,7 +45,10 @@ func (s *fatalStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Lo
 
 // StoreLogs implements raft.LogStore.
 func (s *fatalStore) StoreLogs(logs []*raft.Log) error {
-	if err := s.checkedStore.StoreLogs(logs); err != nil {
+	end := s.calls.begin("writing the log")
+	err := s.checkedStore.StoreLogs(logs)
+	end()
+	if err != nil {
 		s.stop("writing the log", err)
 	}
 	return nil
@@ -49,7 +56,10 @@ func (s *fatalStore) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore.
 func (s *fatalStore) DeleteRange(low, high uint64) error {
-	if err := s.checkedStore.DeleteRange(low, high); err != nil {
+	end := s.calls.begin("truncating the log")
+	err := s.checkedStore.DeleteRange(low, high)
+	end()
+	if err != nil {
 		s.stop("truncating the log", err)
 	}
 	return nil
@@ -57,7 +67,10 @@ func (s *fatalStore) DeleteRange(low, high uint64) error {
 
 // Set implements raft.StableStore.
 func (s *fatalStore) Set(key, val []byte) error {
-	if err := s.checkedStore.Set(key, val); err != nil {
+	end := s.calls.begin("writing " + string(key))
+	err := s.checkedStore.Set(key, val)
+	end()
+	if err != nil {
 		s.stop("writing "+string(key), err)
 	}
 	return nil
@@ -65,7 +78,10 @@ func (s *fatalStore) Set(key, val []byte) error {
 
 // SetUint64 implements raft.StableStore.
 func (s *fatalStore) SetUint64(key []byte, val uint64) error {
-	if err := s.checkedStore.SetUint64(key, val); err != nil {
+	end := s.calls.begin("writing " + string(key))
+	err := s.checkedStore.SetUint64(key, val)
+	end()
+	if err != nil {
 		s.stop("writing "+string(key), err)
 	}
 	return nil

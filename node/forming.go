@@ -45,6 +45,7 @@ type survey struct {
 	cards  []card           // of others, one per id, in the order of ids
 	silent map[string]error // by address
 	twin   string           // address of another process with this node's id
+	double card             // of that process
 }
 
 // survey says hello to addrs, in parallel.
@@ -69,7 +70,7 @@ func (n *Node) survey(ctx context.Context, addrs []string) survey {
 				out.silent[addr] = err
 			case c.Run == n.run:
 			case c.ID == n.id:
-				out.twin = addr
+				out.twin, out.double = addr, c
 			default:
 				out.cards = append(out.cards, c)
 			}

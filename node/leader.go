@@ -10,9 +10,7 @@ import (
 )
 
 const (
-	dutyEvery = 200 * time.Millisecond
-	// closeEnough is how many entries a replica may lag when it is promoted.
-	closeEnough  = 64
+	dutyEvery    = 200 * time.Millisecond
 	probeTimeout = 500 * time.Millisecond
 	// changeTimeout bounds one membership change.
 	changeTimeout = 5 * time.Second
@@ -53,57 +51,13 @@ func (n *Node) lead(ctx context.Context, r *raft.Raft, term uint64) {
 		}
 		_ = pause(ctx, dutyEvery, nil)
 	}
+	t := tending{}
 	for ctx.Err() == nil {
-		if err := n.tend(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, errNotLeader) {
+		if err := n.tend(ctx, r, t); err != nil && ctx.Err() == nil && !errors.Is(err, errNotLeader) {
 			n.logger.Warn("membership cannot be changed", "error", err)
 		}
 		_ = pause(ctx, dutyEvery, nil)
 	}
-}
-
-// tend corrects this node's own address and promotes replicas that caught up.
-func (n *Node) tend(ctx context.Context, r *raft.Raft) error {
-	for _, s := range r.GetConfiguration().Configuration().Servers {
-		if string(s.ID) == n.id {
-			if string(s.Address) == n.advertise {
-				continue
-			}
-			err := n.locked(ctx, func(ctx context.Context) error {
-				return n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(n.advertise), 0, changeTimeout) })
-			})
-			if err != nil {
-				return fmt.Errorf("correcting this node's address: %w", err)
-			}
-			continue
-		}
-		if s.Suffrage != raft.Nonvoter {
-			continue
-		}
-		if err := n.promote(ctx, r, s); err != nil {
-			return fmt.Errorf("promoting %s: %w", s.ID, err)
-		}
-	}
-	return nil
-}
-
-// promote makes s a voter if it wants to be one and has caught up.
-func (n *Node) promote(ctx context.Context, r *raft.Raft, s raft.Server) error {
-	goal := r.CommitIndex()
-	pctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	c, err := n.hello(pctx, string(s.Address))
-	cancel()
-	ready := err == nil && c.ID == string(s.ID) && c.HasState && !c.NonVoter &&
-		c.ClusterID == n.clusterID() && c.Applied+closeEnough >= goal
-	if !ready {
-		return nil // it will be, or somebody removes it
-	}
-	return n.locked(ctx, func(ctx context.Context) error {
-		if now, ok := n.member(string(s.ID)); !ok || now != s {
-			return nil
-		}
-		n.logger.Info("promoting a replica that caught up", "member", string(s.ID), "applied_index", c.Applied)
-		return n.alter(ctx, func() raft.IndexFuture { return r.AddVoter(s.ID, s.Address, 0, changeTimeout) })
-	})
 }
 
 // locked serialises membership changes: Raft's own guard, a previous index,

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/raft"
 )
-
-// transferTimeout bounds a leadership transfer, which Raft itself does not.
-const transferTimeout = 3 * time.Second
 
 // Status is this node's own view of itself and its cluster.
 type Status struct {
@@ -130,7 +126,7 @@ func (n *Node) Understands(ctx context.Context, level int) error {
 
 // Remove takes a member out of the cluster; its node then stops with
 // ErrRemoved. A leader that is to be removed hands over leadership first. It
-// returns ErrNotMember or ErrLastVoter, or an error of Apply.
+// returns ErrNotMember, ErrLastVoter or ErrNoMajority, or an error of Apply.
 func (n *Node) Remove(ctx context.Context, id string) error {
 	local := func(ctx context.Context, r *raft.Raft) error { return n.removeHere(ctx, r, id) }
 	if err := n.onLeader(ctx, local, n.remoteMember(pathRemove, id)); err != nil {
@@ -140,7 +136,8 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 }
 
 // Transfer hands leadership to the voter id, or to any if id is empty, within
-// three seconds. It returns ErrNotMember or ErrNotVoter for a wrong target.
+// three seconds. It returns ErrNotMember or ErrNotVoter for a wrong target, and
+// ErrNotTransferred if this node goes on leading.
 func (n *Node) Transfer(ctx context.Context, id string) error {
 	local := func(ctx context.Context, r *raft.Raft) error { return n.transferHere(ctx, r, id) }
 	if err := n.onLeader(ctx, local, n.remoteMember(pathTransfer, id)); err != nil {
@@ -167,8 +164,8 @@ func (n *Node) removeHere(ctx context.Context, r *raft.Raft, id string) error {
 		if !ok {
 			return ErrNotMember
 		}
-		if s.Suffrage == raft.Voter && n.voters(r) == 1 {
-			return ErrLastVoter
+		if err := n.withoutVote(ctx, r, s); err != nil {
+			return err
 		}
 		if self = id == n.id; self {
 			return nil
@@ -185,39 +182,4 @@ func (n *Node) removeHere(ctx context.Context, r *raft.Raft, id string) error {
 	return errNotLeader // the caller turns to the new one
 }
 
-func (n *Node) voters(r *raft.Raft) int {
-	count := 0
-	for _, s := range r.GetConfiguration().Configuration().Servers {
-		if s.Suffrage == raft.Voter {
-			count++
-		}
-	}
-	return count
-}
-
-func (n *Node) transferHere(ctx context.Context, r *raft.Raft, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	defer cancel()
-	transfer := func() error { return r.LeadershipTransfer().Error() }
-	switch s, ok := n.member(id); {
-	case id == n.id:
-		return nil
-	case id == "" && n.voters(r) < 2:
-		return fmt.Errorf("%w: there is no other voter", ErrNotVoter)
-	case id == "":
-	case !ok:
-		return fmt.Errorf("%q: %w", id, ErrNotMember)
-	case s.Suffrage != raft.Voter:
-		return fmt.Errorf("%q: %w", id, ErrNotVoter)
-	default:
-		transfer = func() error { return r.LeadershipTransferToServer(s.ID, s.Address).Error() }
-	}
-	err := n.await(ctx, transfer)
-	if errors.Is(err, raft.ErrNotLeader) {
-		return errNotLeader
-	}
-	if err != nil {
-		return fmt.Errorf("%w: leadership was not handed over: %w", errRefused, err)
-	}
-	return nil
-}
+func (n *Node) voters(r *raft.Raft) int { return len(votersOf(r)) }

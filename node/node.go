@@ -24,12 +24,14 @@ type Node struct {
 	run       string // tells this process from another with the same id
 	logger    *slog.Logger
 
-	mux    *mux
-	server *http.Server
-	client *client
-	stores *stores
-	book   *addressBook
-	peers  *acquaintances
+	mux      *mux
+	server   *http.Server
+	client   *client
+	stores   *stores
+	calls    storeCalls
+	compared compared
+	book     *addressBook
+	peers    *acquaintances
 
 	starting sync.Mutex // held while Raft is being started
 	raft     atomic.Pointer[raft.Raft]
@@ -143,6 +145,9 @@ func checkState(o Options, st *stores) (string, error) {
 	if !st.hasState || o.DataDir == "" {
 		return "", nil
 	}
+	if begun, err := readID(o.DataDir, recoveringFile); err != nil || begun != "" {
+		return "", errors.Join(err, fmt.Errorf("%s: a recovery was interrupted: run `sluice recover` on this directory again, with the same peers", o.DataDir))
+	}
 	cluster, err := readID(o.DataDir, clusterIDFile)
 	if err == nil && cluster == "" {
 		err = damaged(o.DataDir, fmt.Errorf("there is a log but no file %s", clusterIDFile))
@@ -158,6 +163,7 @@ func (n *Node) begin() error {
 			n.logger.Error("forwarding port stopped", "error", err)
 		}
 	})
+	n.background(n.watchStore)
 	switch {
 	case n.stores.hasState:
 		return n.startRaft(n.clusterID(), nil)
@@ -224,7 +230,7 @@ func (n *Node) startRaft(cluster string, servers []server) error {
 			return errors.Join(fmt.Errorf("bootstrapping: %w", diskError(err)), trans.Close())
 		}
 	}
-	store := &fatalStore{checkedStore: n.stores.checkedStore, fail: n.fail}
+	store := &fatalStore{checkedStore: n.stores.checkedStore, calls: &n.calls, fail: n.fail}
 	logs, err := raft.NewLogCache(logCacheSize, store)
 	if err != nil {
 		return fmt.Errorf("making the log cache: %w", err)
@@ -299,7 +305,7 @@ func (n *Node) Formed() <-chan struct{} { return n.formed }
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns why the node stopped by itself: it wraps ErrRemoved, ErrDamaged,
-// ErrDiskFull or what the state machine or the disk said. It is nil while the
+// ErrDiskFull, ErrDiskHung or what the state machine or the disk said. It is nil while the
 // node runs and after an ordinary Shutdown.
 func (n *Node) Err() error {
 	n.mu.Lock()

@@ -53,6 +53,13 @@ type Options struct {
 	SnapshotThreshold uint64
 	// SnapshotInterval is how often the threshold is looked at. Default 60 s.
 	SnapshotInterval time.Duration
+	// Shared holds fingerprints of settings that must be the same on all nodes, by
+	// the names of the settings. The members show them to each other, and warn of
+	// those that differ.
+	Shared map[string]string
+	// StorePatience is how long one read or write of the log may take before the
+	// node stops with ErrDiskHung. Default 5 s, at least 100 ms.
+	StorePatience time.Duration
 	// Version is shown to the other members.
 	Version string
 	// Level is how new the commands are that this node's state machine reads;
@@ -106,6 +113,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Level == 0 {
 		o.Level = 1
+	}
+	if o.StorePatience == 0 {
+		o.StorePatience = storePatience
 	}
 	if o.BootstrapExpect == 0 && len(o.Join) == 0 {
 		o.BootstrapExpect = 1
@@ -164,6 +174,9 @@ func (o Options) validate() error {
 	}
 	if o.SnapshotInterval < 5*time.Millisecond {
 		bad("cluster.snapshot_interval %v: too short", o.SnapshotInterval)
+	}
+	if o.StorePatience < 100*time.Millisecond {
+		bad("patience with the store %v: too short", o.StorePatience)
 	}
 	if o.FSM == nil || o.AppliedIndex == nil {
 		bad("node needs a state machine and its applied index")

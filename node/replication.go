@@ -51,6 +51,13 @@ var (
 
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	select {
+	case <-t.stop:
+		// A node that stops by itself may have a goroutine of Raft's that will never
+		// end; its heartbeats must, or the others would go on to follow it.
+		return ErrClosed
+	default:
+	}
 	heartbeat := len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.PrevLogTerm == 0 && args.LeaderCommitIndex == 0
 	if heartbeat {
 		err := t.NetworkTransport.AppendEntries(id, target, args, resp)

@@ -89,8 +89,14 @@ func (n *Node) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// finish waits for Raft, its transport and the background goroutines.
+// finish waits for Raft, its transport and the background goroutines. A Raft
+// that waits for a hung disk does not end.
 func (n *Node) finish(ctx context.Context, end raft.Future) error {
+	if errors.Is(n.Err(), ErrDiskHung) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, lastCalls)
+		defer cancel()
+	}
 	ended := make(chan error, 1)
 	go func() {
 		var err error

@@ -57,3 +57,17 @@ func TestMemberWarnsOfAnotherClusterInItsJoinList(t *testing.T) {
 		return strings.Contains(log, "another cluster answers") && strings.Contains(log, other.clusterID()) && strings.Contains(log, alone.clusterID())
 	})
 }
+
+// Two clusters often name their nodes alike.
+func TestMemberWarnsOfAnotherClusterWhoseNodeHasItsName(t *testing.T) {
+	t.Parallel()
+	other := openNode(t, func(o *Options) { o.ID = "n1" })
+	waitLeader(t, other)
+	alone := openNode(t, func(o *Options) { o.ID, o.DataDir = "n1", t.TempDir() })
+	waitLeader(t, alone)
+	alone.close(t)
+	alone = alone.again(t, func(o *Options) { o.Join, o.BootstrapExpect = []string{other.Addr()}, 0 })
+	eventually(t, 5*time.Second, "a warning", func() bool {
+		return strings.Contains(alone.logs.String(), "another cluster answers")
+	})
+}

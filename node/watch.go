@@ -161,7 +161,7 @@ func (n *Node) seek(r *raft.Raft, first bool) error {
 // another cluster. A node that was once started alone has a cluster of its own,
 // and would go on to apply every limit a second time, in good health.
 func (n *Node) warnOfStrangers(s survey) {
-	for _, c := range s.cards {
+	for _, c := range append(s.cards[:len(s.cards):len(s.cards)], s.double) {
 		if c.HasState && c.ClusterID != n.clusterID() {
 			n.logger.Warn("another cluster answers at an address of this node's list; this node stays in its own: to move it, stop it, delete its data directory and start it again",
 				"address", c.Address, "its_cluster", c.ClusterID, "own_cluster", n.clusterID())

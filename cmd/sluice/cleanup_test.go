@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestCleanupsRunNewestFirstAndAllOfThem(t *testing.T) {
@@ -34,4 +36,24 @@ func TestCleanupsRunNewestFirstAndAllOfThem(t *testing.T) {
 	if err := c.run(ctx); err != nil || len(order) != 3 {
 		t.Errorf("a second run did something: %v, %v", order, err)
 	}
+}
+
+func TestAStepThatNeverEndsIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cleanups{logger: slog.New(slog.DiscardHandler)}
+		hung := make(chan struct{})
+		ended := false
+		c.add("close the state", func(context.Context) error { ended = true; return nil })
+		c.add("stop the node", func(context.Context) error { <-hung; return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := c.run(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop the node: left behind") {
+			t.Errorf("the error is %v", err)
+		}
+		if took := time.Since(start); took != time.Second+stuckTime || !ended {
+			t.Errorf("took %v, the rest was done: %v", took, ended)
+		}
+		close(hung)
+	})
 }

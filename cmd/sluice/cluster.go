@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"time"
@@ -72,6 +75,15 @@ func (a *app) others(ctx context.Context) []string {
 	return ids
 }
 
+// sharedSettings returns fingerprints of what must be the same on all nodes. They
+// are keyed with the cluster's secret, so they say nothing to anybody who does
+// not hold that, and too short to tell one key from all others.
+func sharedSettings(secret, masterKey string) map[string]string {
+	mac := hmac.New(sha256.New, []byte("sluice shared settings 1 "+secret))
+	mac.Write([]byte(masterKey))
+	return map[string]string{"gateway.master_key": hex.EncodeToString(mac.Sum(nil)[:4])}
+}
+
 // classify sorts the errors of the log for the control plane.
 func classify(err error) admin.Failure {
 	for _, c := range []struct {
@@ -86,6 +98,8 @@ func classify(err error) admin.Failure {
 		{node.ErrLastVoter, admin.FailureLastVoter},
 		{node.ErrNotVoter, admin.FailureNotVoter},
 		{node.ErrOldMember, admin.FailureOldMember},
+		{node.ErrNotTransferred, admin.FailureNotTransferred},
+		{node.ErrNoMajority, admin.FailureNoMajority},
 	} {
 		if errors.Is(err, c.err) {
 			return c.failure
@@ -120,6 +134,9 @@ func authenticate(data *proxy.Proxy, r *http.Request) (admin.Caller, error) {
 
 // readiness says whether a balancer should send requests here.
 func (a *app) readiness() admin.Readiness {
+	if err := a.node.Err(); err != nil {
+		return admin.Readiness{Reasons: []string{"the node has stopped by itself: " + err.Error()}}
+	}
 	if a.front.stopping.Load() {
 		return admin.Readiness{Reasons: []string{"the node is stopping"}}
 	}

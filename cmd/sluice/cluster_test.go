@@ -55,6 +55,8 @@ func TestErrorsOfTheLogAreTold(t *testing.T) {
 		node.ErrNotMember:      admin.FailureNotMember,
 		node.ErrLastVoter:      admin.FailureLastVoter,
 		node.ErrNotVoter:       admin.FailureNotVoter,
+		node.ErrNotTransferred: admin.FailureNotTransferred,
+		node.ErrNoMajority:     admin.FailureNoMajority,
 		node.ErrClosed:         admin.FailureNoLeader,
 		fsm.ErrNotFound:        admin.FailureOther,
 		fmt.Errorf("%w: %w", node.ErrOutcomeUnknown, node.ErrNoLeader): admin.FailureOutcomeUnknown,

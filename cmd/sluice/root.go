@@ -25,7 +25,7 @@ func newRootCommand(e environ) *cobra.Command {
 	root := newGroup("sluice", "A gate for LLM traffic: shares a model's limits by priority, exactly, over all nodes")
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
-	root.AddCommand(newServeCommand(e), newConfigCommand(e), newVersionCommand(), newAdminCommand(e))
+	root.AddCommand(newServeCommand(e), newRecoverCommand(e), newConfigCommand(e), newVersionCommand(), newAdminCommand(e))
 	root.SetHelpCommand(newHelpCommand())
 	root.Version = version
 	root.SetVersionTemplate(versionLine())

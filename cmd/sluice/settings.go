@@ -23,6 +23,7 @@ type serveFlags struct {
 	clusterAdvertise string
 	join             []string
 	bootstrapExpect  int
+	voter            bool
 	dev              bool
 
 	given  func(flag string) bool
@@ -38,6 +39,7 @@ func (s *serveFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.clusterAdvertise, "cluster-advertise", "", "`HOST:PORT` that the other nodes dial (cluster.advertise; default: the cluster-listen address)")
 	f.StringSliceVar(&s.join, "join", nil, "cluster `HOST:PORT`s of members, separated by commas (cluster.join)")
 	f.IntVar(&s.bootstrapExpect, "bootstrap-expect", 0, "how many new nodes form a cluster together, `N` (cluster.bootstrap_expect; default: 1 without --join)")
+	f.BoolVar(&s.voter, "voter", true, "whether this node votes; --voter=false: it serves and keeps everything, and never leads (cluster.voter)")
 	f.BoolVar(&s.dev, "dev", false, "everything in memory, a generated master key, one mock model")
 	s.given = f.Changed
 }
@@ -111,6 +113,9 @@ func (s *serveFlags) override(f *config.File) config.Problems {
 	}
 	if s.given("bootstrap-expect") {
 		c.BootstrapExpect = s.bootstrapExpect
+	}
+	if s.given("voter") {
+		c.NonVoter = !s.voter
 	}
 	return problems
 }

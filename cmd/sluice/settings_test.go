@@ -54,13 +54,13 @@ func TestFlagsBeatTheFile(t *testing.T) {
 	path := writeFile(t, "a.toml", fileWithAll)
 	vars := map[string]string{"KEY": "sk-1", "SLUICE_CONFIG": "/does/not/exist"}
 	f, ps := loadFlags(t, vars, "--config", path, "--node-id", "flag", "--data-dir", "d", "--listen", "127.0.0.1:11",
-		"--cluster-listen", "127.0.0.1:12", "--cluster-advertise", "127.0.0.1:13", "--join", "127.0.0.1:14,127.0.0.1:15", "--bootstrap-expect", "3")
+		"--cluster-listen", "127.0.0.1:12", "--cluster-advertise", "127.0.0.1:13", "--join", "127.0.0.1:14,127.0.0.1:15", "--bootstrap-expect", "3", "--voter=false")
 	if len(ps) > 0 {
 		t.Fatal(ps)
 	}
 	g, c := f.Node.Gateway, f.Node.Cluster
 	if c.NodeID != "flag" || g.DataDir != "d" || g.Listen != "127.0.0.1:11" || c.Listen != "127.0.0.1:12" ||
-		c.Advertise != "127.0.0.1:13" || strings.Join(c.Join, " ") != "127.0.0.1:14 127.0.0.1:15" || c.BootstrapExpect != 3 {
+		c.Advertise != "127.0.0.1:13" || strings.Join(c.Join, " ") != "127.0.0.1:14 127.0.0.1:15" || c.BootstrapExpect != 3 || !c.NonVoter {
 		t.Errorf("settings are %+v %+v", g, c)
 	}
 }

@@ -10,10 +10,11 @@ import (
 // The leader tells the ledger which nodes are silent, so that the concurrency
 // slots of a dead one do not refuse requests until it is started again.
 const (
-	listenEvery = time.Second
+	listenEvery = 250 * time.Millisecond
 	// silentAfter is longer than a pause that a node survives: by then a node
-	// that is cut off has long stopped to admit (limiter.DefaultPatience).
-	silentAfter = 5 * time.Second
+	// that is cut off has stopped to admit (limiter.DefaultPatience). With an
+	// election before it and a look after it, it ends within five seconds.
+	silentAfter = 3 * time.Second
 )
 
 // silence remembers since when nodes have not answered.

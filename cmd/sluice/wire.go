@@ -111,7 +111,7 @@ func (a *app) openNode(ctx context.Context) error {
 		Secret: c.Secret.Reveal(), CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile,
 		NonVoter: c.NonVoter, RaftMultiplier: c.RaftMultiplier,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval,
-		Version: version, Level: fsm.CommandLevel,
+		Version: version, Level: fsm.CommandLevel, Shared: sharedSettings(c.Secret.Reveal(), a.file.Node.Gateway.MasterKey.Reveal()),
 		FSM: a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
 		Prepare: a.state.Prepare, Answer: a.answer,
 		Logger: a.logger,
@@ -221,16 +221,22 @@ func (a *app) refresh(ctx context.Context) error {
 func (a *app) secret(ref string) (string, error) { return config.Resolve(ref, a.lookup) }
 
 // stopTime is what stopping may take beyond gateway.drain, and flushTime the
-// part of it that the limiter may use.
+// part of it that the limiter may use. hungTime is all that there is when the
+// disk hangs.
 const (
 	stopTime  = 15 * time.Second
 	flushTime = 3 * time.Second
+	hungTime  = 5 * time.Second
 )
 
 // stop undoes start, the newest part first, within one deadline.
 func (a *app) stop() error {
 	a.proposer.close()
-	ctx, cancel := context.WithTimeout(context.Background(), a.file.Node.Gateway.Drain+stopTime)
+	limit := a.file.Node.Gateway.Drain + stopTime
+	if a.node != nil && errors.Is(a.node.Err(), node.ErrDiskHung) {
+		limit = hungTime // nothing can be flushed, and a supervisor waits to start another
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return a.cleanup.run(ctx)
 }

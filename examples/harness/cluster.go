@@ -63,6 +63,7 @@ type Cluster struct {
 	Nodes []*Node
 	dir   string
 	ports ports
+	o     Options // as completed by start
 	once  sync.Once
 	err   error
 }
@@ -113,6 +114,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		n.http = client
 		c.Nodes = append(c.Nodes, n)
 	}
+	c.o = o
 	for _, n := range c.Nodes {
 		if err := n.Start(); err != nil {
 			return err

@@ -59,7 +59,7 @@ advertise = "n1.example.com:4100"
 join = ["a:1", "b:2"]
 bootstrap_expect = 3
 secret = "os.environ/SECRET"
-non_voter = true
+voter = false
 raft_multiplier = 2.5
 snapshot_threshold = 100
 snapshot_interval = "9s"
@@ -234,7 +234,7 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"base not set", base + model + "api_base = \"os.environ/NOPE\"\n", "f.toml:6: models[0].api_base: environment variable NOPE is not set"},
 		{"cluster secret", base + "[cluster]\nlisten = \"10.0.0.1:4100\"\n", "f.toml:3: cluster.secret: cluster.listen is 10.0.0.1:4100, which others can reach"},
 		{"alone beside others", base + "[cluster]\njoin = [\"127.0.0.1:4100\", \"a:1\"]\nbootstrap_expect = 1\n", "f.toml:5: cluster.bootstrap_expect: 1 would give this node a cluster of its own"},
-		{"replica of nobody", base + "[cluster]\nnon_voter = true\n", "f.toml:4: cluster.non_voter: a node without a vote needs others"},
+		{"replica of nobody", base + "[cluster]\nvoter = false\n", "f.toml:4: cluster.voter: a node without a vote needs others"},
 		{"half a certificate", base + "[cluster]\ncert_file = \"a\"\n", "f.toml:4: cluster.cert_file: cert_file, key_file and ca_file belong together"},
 		{"anthropic", base + "[[models]]\nname = \"m\"\nprovider = \"anthropic\"\n", `f.toml:5: models[0].provider: "anthropic" is not supported by this version yet; remove it`},
 		{"reserve", base + "[limits]\ntoken_accounting = \"reserve\"\n", `f.toml:4: limits.token_accounting: "reserve" is not supported by this version yet; remove it`},

@@ -39,7 +39,7 @@ func (r *reader) readClusterTable(t *table, c *Cluster) {
 	c.CertFile = t.text("cert_file", "", `"node.crt"`)
 	c.KeyFile = t.text("key_file", "", `"node.key"`)
 	c.CAFile = t.text("ca_file", "", `"ca.crt"`)
-	c.NonVoter = t.boolean("non_voter", false)
+	c.NonVoter = !t.boolean("voter", true)
 	c.RaftMultiplier = t.number("raft_multiplier", c.RaftMultiplier, 0.1, 100)
 	c.SnapshotThreshold = uint64(t.whole("snapshot_threshold", int64(c.SnapshotThreshold), 1, math.MaxInt32))
 	c.SnapshotInterval = t.duration("snapshot_interval", c.SnapshotInterval, time.Millisecond)

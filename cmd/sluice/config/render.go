@@ -140,7 +140,7 @@ func (w *writer) cluster(c Cluster) {
 	w.text("cert_file", c.CertFile)
 	w.text("key_file", c.KeyFile)
 	w.text("ca_file", c.CAFile)
-	w.raw("non_voter", c.NonVoter)
+	w.raw("voter", !c.NonVoter)
 	w.raw("raft_multiplier", c.RaftMultiplier)
 	w.raw("snapshot_threshold", c.SnapshotThreshold)
 	w.duration("snapshot_interval", c.SnapshotInterval)

@@ -162,7 +162,7 @@ func checkMasterKey(add func(key, problem, remedy string), s Secret) {
 func (f *File) checkMembership(add func(key, problem, remedy string)) {
 	c := f.Node.Cluster
 	if c.NonVoter && len(c.Join) == 0 {
-		add("cluster.non_voter", "a node without a vote needs others to replicate from", "set cluster.join to the cluster address of a member")
+		add("cluster.voter", "a node without a vote needs others to replicate from", "set cluster.join to the cluster address of a member")
 	}
 	self := f.self()
 	others := slices.ContainsFunc(c.Join, func(j string) bool { return j != self })
