@@ -67,12 +67,17 @@ var rateHeaders = func() (names [limiter.NumScopes][2]rateHeader) {
 
 // showStandings puts the limits that hold for the request on the answer.
 func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing) {
-	// One array holds all the values; a header takes a slice of length 1 of it.
-	values := make([]string, 0, 4*limiter.NumScopes)
+	// One string holds all the digits and one array all the values; a header
+	// takes a slice of length 1 of it.
+	const most = 4 * limiter.NumScopes
+	var names [most]string
+	var ends [most]int
+	digits := make([]byte, 0, most*len("-9223372036854775808"))
+	count := 0
 	put := func(name string, n int64) {
-		at := len(values)
-		values = append(values, strconv.FormatInt(n, 10))
-		h[name] = values[at : at+1 : at+1]
+		digits = strconv.AppendInt(digits, n, 10)
+		names[count], ends[count] = name, len(digits)
+		count++
 	}
 	for s := range standings {
 		st := &standings[s]
@@ -85,6 +90,12 @@ func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing
 			put(rateHeaders[s][d].limit, n)
 			put(rateHeaders[s][d].remaining, left)
 		}
+	}
+	text, values, at := string(digits), make([]string, count), 0
+	for i := range values {
+		values[i] = text[at:ends[i]]
+		h[names[i]] = values[i : i+1 : i+1]
+		at = ends[i]
 	}
 }
 
@@ -107,12 +118,12 @@ func (x *exchange) modelHeaders() {
 		return
 	}
 	h := x.w.Header()
-	h["X-Litellm-Model-Group"] = []string{x.model.Group}
+	x.set(h, "X-Litellm-Model-Group", x.model.Group)
 	priority := x.id.priority()
 	if priority == "" {
 		priority = "default"
 	}
-	h["X-Litellm-Priority"] = []string{priority}
+	x.set(h, "X-Litellm-Priority", priority)
 	if x.target != nil {
 		h["X-Litellm-Model-Id"] = x.target.idHeader
 	}
@@ -130,5 +141,26 @@ func (x *exchange) modelHeaders() {
 		}
 		x.p.metrics.overhead.Observe(overhead.Seconds())
 	}
-	h["X-Litellm-Overhead-Duration-Ms"] = []string{milliseconds(overhead)}
+	x.set(h, "X-Litellm-Overhead-Duration-Ms", milliseconds(overhead))
+}
+
+// set puts a header on the answer, with a value kept in the exchange as long as
+// there is room. name is in canonical form.
+func (x *exchange) set(h http.Header, name, value string) {
+	if x.kept == len(x.values) {
+		h[name] = []string{value}
+		return
+	}
+	at := x.kept
+	x.values[at] = value
+	x.kept++
+	h[name] = x.values[at : at+1 : at+1]
+}
+
+// showMode puts on the answer how exact the limits are at this moment.
+func (x *exchange) showMode() {
+	if now := x.p.mode(); now != x.mode {
+		x.mode = now
+		x.set(x.w.Header(), "X-Sluice-Limits", now)
+	}
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,6 +18,7 @@ type target struct {
 	name string
 	addr string // host:port
 	key  string // bearer token, "" for none
+	pid  int    // of its process, 0 for this one
 }
 
 const chatPath = "/v1/chat/completions"
@@ -38,6 +39,8 @@ func (t target) request(model string) []byte {
 type measured struct {
 	perSecond float64
 	p50       time.Duration
+	cpu       time.Duration // of its process per request; 0 where the system does not tell
+	ours      time.Duration // of this process, which is the load and the upstream
 }
 
 // closedLoop keeps conns connections busy for d: each sends its next request
@@ -53,6 +56,7 @@ func closedLoop(ctx context.Context, t target, model string, conns int, d time.D
 		errs []error
 		wg   sync.WaitGroup
 	)
+	cpu, ours := cpuTime(t.pid), cpuTime(0)
 	began := time.Now()
 	for range conns {
 		wg.Go(func() {
@@ -74,7 +78,11 @@ func closedLoop(ctx context.Context, t target, model string, conns int, d time.D
 		return measured{}, fmt.Errorf("load on %s: no request was answered in %s", t.name, d)
 	}
 	slices.Sort(all)
-	return measured{perSecond: float64(len(all)) / elapsed.Seconds(), p50: all[len(all)/2]}, nil
+	n := time.Duration(len(all))
+	return measured{
+		perSecond: float64(n) / elapsed.Seconds(), p50: all[n/2],
+		cpu: (cpuTime(t.pid) - cpu) / n, ours: (cpuTime(0) - ours) / n,
+	}, nil
 }
 
 // loop is one connection's part; it returns the time of every request.
@@ -84,27 +92,49 @@ func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, er
 		return nil, err
 	}
 	defer c.Close()
-	answers := bufio.NewReader(c)
+	answers := bufio.NewReaderSize(c, 16<<10)
 	var took []time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()
 		if _, err := c.Write(payload); err != nil {
 			return nil, fmt.Errorf("send: %w", err)
 		}
-		resp, err := http.ReadResponse(answers, nil)
-		if err != nil {
+		if err := readAnswer(answers); err != nil {
 			return nil, fmt.Errorf("read the answer: %w", err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return nil, fmt.Errorf("read the body: %w", err)
-		}
-		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
 		}
 		took = append(took, time.Since(began))
 	}
 	return took, nil
+}
+
+var contentLength = []byte("content-length:")
+
+// readAnswer reads one answer, which must be a 200 of a declared length. It
+// looks at no more than that: what the load costs is shared by all
+// participants and makes them look alike.
+func readAnswer(r *bufio.Reader) error {
+	length := -1
+	for first := true; ; first = false {
+		line, err := r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
+			rest, _ := r.Peek(r.Buffered())
+			return fmt.Errorf("%.100q, %.500q", line, rest)
+		case len(line) <= 2: // the blank one
+			if length < 0 {
+				return errors.New("it has no Content-Length")
+			}
+			_, err := r.Discard(length)
+			return err
+		}
+		if n := len(contentLength); len(line) > n && bytes.EqualFold(line[:n], contentLength) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[n:]))); err != nil {
+				return fmt.Errorf("its Content-Length: %w", err)
+			}
+		}
+	}
 }
 
 // compare measures the targets in turn, round after round, so that what the
@@ -112,6 +142,8 @@ func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, er
 func compare(ctx context.Context, o options, targets []target, model string, conns int) ([]measured, error) {
 	speeds := make([][]float64, len(targets))
 	delays := make([][]time.Duration, len(targets))
+	cpus := make([][]time.Duration, len(targets))
+	ours := make([][]time.Duration, len(targets))
 	for round := range o.rounds + 1 {
 		for i, t := range targets {
 			m, err := closedLoop(ctx, t, model, conns, o.slice)
@@ -123,11 +155,12 @@ func compare(ctx context.Context, o options, targets []target, model string, con
 			}
 			speeds[i] = append(speeds[i], m.perSecond)
 			delays[i] = append(delays[i], m.p50)
+			cpus[i], ours[i] = append(cpus[i], m.cpu), append(ours[i], m.ours)
 		}
 	}
 	medians := make([]measured, len(targets))
 	for i := range targets {
-		medians[i] = measured{perSecond: median(speeds[i]), p50: median(delays[i])}
+		medians[i] = measured{perSecond: median(speeds[i]), p50: median(delays[i]), cpu: median(cpus[i]), ours: median(ours[i])}
 	}
 	return medians, nil
 }
