@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,6 +42,18 @@ type measured struct {
 	p50       time.Duration
 	cpu       time.Duration // of its process per request; 0 where the system does not tell
 	ours      time.Duration // of this process, which is the load and the upstream
+
+	rounds []float64 // requests per second of each, in their order
+}
+
+// versus returns the ratios of m to another one, round by round: neighbours in
+// time share what the machine does besides.
+func (m measured) versus(other measured) []float64 {
+	ratios := make([]float64, len(m.rounds))
+	for i := range ratios {
+		ratios[i] = m.rounds[i] / other.rounds[i]
+	}
+	return ratios
 }
 
 // closedLoop keeps conns connections busy for d: each sends its next request
@@ -99,8 +112,12 @@ func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, er
 		if _, err := c.Write(payload); err != nil {
 			return nil, fmt.Errorf("send: %w", err)
 		}
-		if err := readAnswer(answers); err != nil {
+		status, err := readAnswer(answers)
+		if err != nil {
 			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		if status != http.StatusOK {
+			return nil, fmt.Errorf("status %d", status)
 		}
 		took = append(took, time.Since(began))
 	}
@@ -109,48 +126,53 @@ func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, er
 
 var contentLength = []byte("content-length:")
 
-// readAnswer reads one answer, which must be a 200 of a declared length. It
-// looks at no more than that: what the load costs is shared by all
-// participants and makes them look alike.
-func readAnswer(r *bufio.Reader) error {
+// readAnswer reads one answer, which must have a declared length, and returns
+// its status. It looks at no more than that: what the load costs is shared by
+// all participants and makes them look alike.
+func readAnswer(r *bufio.Reader) (status int, err error) {
 	length := -1
 	for first := true; ; first = false {
 		line, err := r.ReadSlice('\n')
 		switch {
 		case err != nil:
-			return err
-		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
-			rest, _ := r.Peek(r.Buffered())
-			return fmt.Errorf("%.100q, %.500q", line, rest)
+			return 0, err
+		case first:
+			if status, err = strconv.Atoi(string(line[min(len("HTTP/1.1 "), len(line)):min(len("HTTP/1.1 200"), len(line))])); err != nil {
+				return 0, fmt.Errorf("%.100q is no status line", line)
+			}
 		case len(line) <= 2: // the blank one
 			if length < 0 {
-				return errors.New("it has no Content-Length")
+				return 0, errors.New("it has no Content-Length")
 			}
 			_, err := r.Discard(length)
-			return err
+			return status, err
 		}
 		if n := len(contentLength); len(line) > n && bytes.EqualFold(line[:n], contentLength) {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[n:]))); err != nil {
-				return fmt.Errorf("its Content-Length: %w", err)
+				return 0, fmt.Errorf("its Content-Length: %w", err)
 			}
 		}
 	}
 }
 
-// compare measures the targets in turn, round after round, so that what the
-// machine does meanwhile hits all of them, and returns each one's medians.
+// perRound is how many turns each target gets in a round: many short ones, so
+// that what the machine does meanwhile hits all of them.
+const perRound = 3
+
+// compare measures the targets in turn, round after round, and returns each
+// one's medians.
 func compare(ctx context.Context, o options, targets []target, model string, conns int) ([]measured, error) {
 	speeds := make([][]float64, len(targets))
 	delays := make([][]time.Duration, len(targets))
 	cpus := make([][]time.Duration, len(targets))
 	ours := make([][]time.Duration, len(targets))
-	for round := range o.rounds + 1 {
+	for round := range perRound * (o.rounds + 1) {
 		for i, t := range targets {
-			m, err := closedLoop(ctx, t, model, conns, o.slice)
+			m, err := closedLoop(ctx, t, model, conns, o.slice/perRound)
 			if err != nil {
 				return nil, err
 			}
-			if round == 0 {
+			if round < perRound {
 				continue // warms connections and caches up
 			}
 			speeds[i] = append(speeds[i], m.perSecond)
@@ -160,7 +182,7 @@ func compare(ctx context.Context, o options, targets []target, model string, con
 	}
 	medians := make([]measured, len(targets))
 	for i := range targets {
-		medians[i] = measured{perSecond: median(speeds[i]), p50: median(delays[i]), cpu: median(cpus[i]), ours: median(ours[i])}
+		medians[i] = measured{rounds: slices.Clone(speeds[i]), perSecond: median(speeds[i]), p50: median(delays[i]), cpu: median(cpus[i]), ours: median(ours[i])}
 	}
 	return medians, nil
 }
