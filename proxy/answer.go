@@ -65,20 +65,32 @@ var rateHeaders = func() (names [limiter.NumScopes][2]rateHeader) {
 	return names
 }()
 
+// LineWriter is a ResponseWriter that takes header lines past its Header.
+type LineWriter interface {
+	http.ResponseWriter
+	// Lines returns where they go, each with its line break, before the answer
+	// begins; nil if they cannot. What is there already is from no one else.
+	Lines() *[]byte
+}
+
 // showStandings puts the limits that hold for the request on the answer.
-func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing) {
-	// One string holds all the digits and one array all the values; a header
-	// takes a slice of length 1 of it.
-	const most = 4 * limiter.NumScopes
-	var names [most]string
-	var ends [most]int
-	digits := make([]byte, 0, most*len("-9223372036854775808"))
-	count := 0
-	put := func(name string, n int64) {
-		digits = strconv.AppendInt(digits, n, 10)
-		names[count], ends[count] = name, len(digits)
-		count++
+func (x *exchange) showStandings(standings *[limiter.NumScopes]limiter.Standing) {
+	if w, ok := x.w.(LineWriter); ok {
+		if lines := w.Lines(); lines != nil {
+			*lines = (*lines)[:0]
+			eachStanding(standings, func(name string, n int64) {
+				*lines = strconv.AppendInt(append(append(*lines, name...), ": "...), n, 10)
+				*lines = append(*lines, "\r\n"...)
+			})
+			return
+		}
 	}
+	h := x.w.Header()
+	eachStanding(standings, func(name string, n int64) { h[name] = []string{strconv.FormatInt(n, 10)} })
+}
+
+// eachStanding calls put with the name and value of every rate-limit header.
+func eachStanding(standings *[limiter.NumScopes]limiter.Standing, put func(name string, n int64)) {
 	for s := range standings {
 		st := &standings[s]
 		for d, bound := range [...]limiter.Limit{limiter.Requests: st.Limits.Requests, limiter.Tokens: st.Limits.Tokens} {
@@ -91,12 +103,6 @@ func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing
 			put(rateHeaders[s][d].remaining, left)
 		}
 	}
-	text, values, at := string(digits), make([]string, count), 0
-	for i := range values {
-		values[i] = text[at:ends[i]]
-		h[names[i]] = values[i : i+1 : i+1]
-		at = ends[i]
-	}
 }
 
 // refused puts the facts of a refusal on the answer.
@@ -106,7 +112,7 @@ func (x *exchange) refused(r *limiter.Refusal) {
 	h["rate_limit_type"] = []string{r.Dimension.String()}
 	h["reset_at"] = []string{limiter.FormatReset(r.ResetAt)}
 	h["X-Litellm-Saturation"] = []string{strconv.FormatFloat(r.Saturation*100, 'f', 2, 64) + "%"}
-	showStandings(h, &r.Standings)
+	x.showStandings(&r.Standings)
 	model, priority := x.labels()
 	x.p.metrics.limited.WithLabelValues(model, priority, r.Scope.String(), r.Dimension.String()).Inc()
 }
@@ -129,7 +135,7 @@ func (x *exchange) modelHeaders() {
 	}
 	if x.receipt != nil {
 		if d := x.receipt.Decision(); d != nil {
-			showStandings(h, &d.Standings)
+			x.showStandings(&d.Standings)
 		}
 	}
 	now := x.p.now()
