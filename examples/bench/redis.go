@@ -199,5 +199,5 @@ func (c *redisConn) do(command []byte) (string, error) {
 		line, err := c.in.ReadString('\n')
 		return strings.TrimRight(line, "\r\n"), err
 	}
-	return "", fmt.Errorf("Redis says %q", strings.TrimSpace(line))
+	return "", fmt.Errorf("answer of Redis: %q", strings.TrimSpace(line))
 }
