@@ -65,15 +65,32 @@ var rateHeaders = func() (names [limiter.NumScopes][2]rateHeader) {
 	return names
 }()
 
+// LineWriter is a ResponseWriter that takes header lines past its Header.
+type LineWriter interface {
+	http.ResponseWriter
+	// Lines returns where they go, each with its line break, before the answer
+	// begins; nil if they cannot. What is there already is from no one else.
+	Lines() *[]byte
+}
+
 // showStandings puts the limits that hold for the request on the answer.
-func showStandings(h http.Header, standings *[limiter.NumScopes]limiter.Standing) {
-	// One array holds all the values; a header takes a slice of length 1 of it.
-	values := make([]string, 0, 4*limiter.NumScopes)
-	put := func(name string, n int64) {
-		at := len(values)
-		values = append(values, strconv.FormatInt(n, 10))
-		h[name] = values[at : at+1 : at+1]
+func (x *exchange) showStandings(standings *[limiter.NumScopes]limiter.Standing) {
+	if w, ok := x.w.(LineWriter); ok {
+		if lines := w.Lines(); lines != nil {
+			*lines = (*lines)[:0]
+			eachStanding(standings, func(name string, n int64) {
+				*lines = strconv.AppendInt(append(append(*lines, name...), ": "...), n, 10)
+				*lines = append(*lines, "\r\n"...)
+			})
+			return
+		}
 	}
+	h := x.w.Header()
+	eachStanding(standings, func(name string, n int64) { h[name] = []string{strconv.FormatInt(n, 10)} })
+}
+
+// eachStanding calls put with the name and value of every rate-limit header.
+func eachStanding(standings *[limiter.NumScopes]limiter.Standing, put func(name string, n int64)) {
 	for s := range standings {
 		st := &standings[s]
 		for d, bound := range [...]limiter.Limit{limiter.Requests: st.Limits.Requests, limiter.Tokens: st.Limits.Tokens} {
@@ -95,7 +112,7 @@ func (x *exchange) refused(r *limiter.Refusal) {
 	h["rate_limit_type"] = []string{r.Dimension.String()}
 	h["reset_at"] = []string{limiter.FormatReset(r.ResetAt)}
 	h["X-Litellm-Saturation"] = []string{strconv.FormatFloat(r.Saturation*100, 'f', 2, 64) + "%"}
-	showStandings(h, &r.Standings)
+	x.showStandings(&r.Standings)
 	model, priority := x.labels()
 	x.p.metrics.limited.WithLabelValues(model, priority, r.Scope.String(), r.Dimension.String()).Inc()
 }
@@ -107,18 +124,18 @@ func (x *exchange) modelHeaders() {
 		return
 	}
 	h := x.w.Header()
-	h["X-Litellm-Model-Group"] = []string{x.model.Group}
+	x.set(h, "X-Litellm-Model-Group", x.model.Group)
 	priority := x.id.priority()
 	if priority == "" {
 		priority = "default"
 	}
-	h["X-Litellm-Priority"] = []string{priority}
+	x.set(h, "X-Litellm-Priority", priority)
 	if x.target != nil {
 		h["X-Litellm-Model-Id"] = x.target.idHeader
 	}
 	if x.receipt != nil {
 		if d := x.receipt.Decision(); d != nil {
-			showStandings(h, &d.Standings)
+			x.showStandings(&d.Standings)
 		}
 	}
 	now := x.p.now()
@@ -130,5 +147,26 @@ func (x *exchange) modelHeaders() {
 		}
 		x.p.metrics.overhead.Observe(overhead.Seconds())
 	}
-	h["X-Litellm-Overhead-Duration-Ms"] = []string{milliseconds(overhead)}
+	x.set(h, "X-Litellm-Overhead-Duration-Ms", milliseconds(overhead))
+}
+
+// set puts a header on the answer, with a value kept in the exchange as long as
+// there is room. name is in canonical form.
+func (x *exchange) set(h http.Header, name, value string) {
+	if x.kept == len(x.values) {
+		h[name] = []string{value}
+		return
+	}
+	at := x.kept
+	x.values[at] = value
+	x.kept++
+	h[name] = x.values[at : at+1 : at+1]
+}
+
+// showMode puts on the answer how exact the limits are for this request.
+func (x *exchange) showMode(mode string) {
+	if mode != x.mode {
+		x.mode = mode
+		x.set(x.w.Header(), "X-Sluice-Limits", mode)
+	}
 }

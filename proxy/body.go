@@ -11,14 +11,20 @@ import (
 	"time"
 )
 
-// buffer is a pooled run of bytes.
-type buffer struct{ b []byte }
+// buffer is a run of bytes, pooled unless it is own.
+type buffer struct {
+	b   []byte
+	own bool // of one request alone, and the garbage collector's afterwards
+}
 
 const (
 	firstBuffer = 4 << 10
 	// keepBuffer is the largest buffer that goes back to the pool: a burst of
 	// big bodies must not stay in memory for ever.
 	keepBuffer = 1 << 20
+	// ownBody is the largest body that gets memory of its own: it fits, with its
+	// headers, into what the transport writes at once. See payload.open.
+	ownBody = 24 << 10
 	// bodyIdle is how long a client may pause in the middle of its body.
 	bodyIdle = 60 * time.Second
 )
@@ -33,8 +39,16 @@ func (p *buffers) get() *buffer {
 	return &buffer{b: make([]byte, 0, firstBuffer)}
 }
 
+// sized returns a buffer for a body of n bytes; n ≤ 0 is an unknown number.
+func (p *buffers) sized(n int64) *buffer {
+	if n <= 0 || n > ownBody {
+		return p.get()
+	}
+	return &buffer{b: make([]byte, 0, n+1), own: true} // fill wants one byte more
+}
+
 func (p *buffers) put(b *buffer) {
-	if b == nil || cap(b.b) > keepBuffer {
+	if b == nil || b.own || cap(b.b) > keepBuffer {
 		return
 	}
 	b.b = b.b[:0]
@@ -57,7 +71,10 @@ var errTooLarge = errors.New("larger than the cap")
 // errTooLarge. hint is the expected size, which is believed only as far as one
 // doubling of what really came.
 func (b *buffer) fill(r io.Reader, limit, hint int64) error {
-	b.room(int(min(max(hint, 511), 64<<10)) + 1)
+	if hint <= 0 {
+		hint = 511
+	}
+	b.room(int(min(hint, 64<<10)) + 1)
 	for {
 		if len(b.b) == cap(b.b) {
 			b.room(len(b.b))
@@ -88,10 +105,12 @@ func (p *Proxy) readBody(rc *http.ResponseController, r *http.Request) (*buffer,
 		return nil, p.bodyTooLarge()
 	}
 	wire := &patientReader{src: r.Body, rc: rc}
-	b := p.buffers.get()
+	var b *buffer
 	if packed {
+		b = p.buffers.get()
 		err = p.unpack(b, wire)
 	} else {
+		b = p.buffers.sized(r.ContentLength)
 		err = b.fill(wire, p.maxBody, r.ContentLength)
 	}
 	wire.done()

@@ -18,29 +18,32 @@ var (
 	errIdle      = errors.New("upstream paused for longer than upstream.idle_timeout")
 )
 
-// watch ends an upstream call that is silent for too long: before its first
+// watch reads an answer's body, and ends an upstream call that is silent for too long: before its first
 // byte, then between bytes. The time that a slow client takes does not count,
 // and there is no limit on the whole.
 type watch struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
+	body    io.Reader // nil before the answer
 	idle    time.Duration
 	flowing atomic.Bool // a byte of the body has come
 }
 
-// newWatch starts the clock for the first byte.
-func newWatch(parent context.Context, firstByte, idle time.Duration) *watch {
-	w := &watch{idle: idle}
+// start starts the clock for the first byte.
+func (w *watch) start(parent context.Context, firstByte, idle time.Duration) {
+	w.idle = idle
 	w.ctx, w.cancel = context.WithCancelCause(parent)
-	w.timer = time.AfterFunc(firstByte, func() {
-		if w.flowing.Load() {
-			w.cancel(errIdle)
-			return
-		}
-		w.cancel(errFirstByte)
-	})
-	return w
+	w.timer = time.AfterFunc(firstByte, w.ring)
+}
+
+// ring is called by the timer.
+func (w *watch) ring() {
+	if w.flowing.Load() {
+		w.cancel(errIdle)
+		return
+	}
+	w.cancel(errFirstByte)
 }
 
 // end stops the clock and the call, if it still runs.
@@ -49,13 +52,13 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// read reads from an upstream's body under the clock.
-func (w *watch) read(body io.Reader, p []byte) (int, error) {
+// Read reads from the body under the clock.
+func (w *watch) Read(p []byte) (int, error) {
 	flowing := w.flowing.Load()
 	if flowing {
 		w.timer.Reset(w.idle)
 	}
-	n, err := body.Read(p)
+	n, err := w.body.Read(p)
 	switch {
 	case n > 0 && !flowing:
 		w.flowing.Store(true)
@@ -65,14 +68,6 @@ func (w *watch) read(body io.Reader, p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// watched is a body read under a watch.
-type watched struct {
-	body  io.Reader
-	watch *watch
-}
-
-func (b *watched) Read(p []byte) (int, error) { return b.watch.read(b.body, p) }
 
 // dialer returns a dial function that asks for its timeout each time.
 func dialer(timeout func() time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -17,7 +17,7 @@ import (
 type exchange struct {
 	p     *Proxy
 	w     http.ResponseWriter
-	rc    *http.ResponseController
+	rc    http.ResponseController
 	r     *http.Request
 	start time.Time
 
@@ -27,9 +27,13 @@ type exchange struct {
 	model    fsm.Resolved // Model is nil until a model is resolved
 	target   *target      // nil until a deployment is chosen
 	receipt  Receipt      // nil until admitted
+	watch    watch        // over the call
 	callID   string
-	bodyRead bool  // the whole body of the request has been read
-	bodySize int64 // of the request, as it goes up
+	mode     string    // x-sluice-limits
+	values   [8]string // of the answer's headers
+	kept     int       // of them
+	bodyRead bool      // the whole body of the request has been read
+	bodySize int64     // of the request, as it goes up
 
 	sent     time.Time // when the call went up; zero before
 	ready    time.Time // when its answer began
@@ -52,13 +56,13 @@ const unreadGrace = 2 * time.Second
 // 404. It panics with http.ErrAbortHandler, after everything is settled, where
 // an answer without a declared length was cut in the middle.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{p: p, w: w, rc: http.NewResponseController(w), r: r, start: p.now()}
+	x := &exchange{p: p, w: w, rc: *http.NewResponseController(w), r: r, start: p.now()}
 	defer x.finish()
 	h := w.Header()
 	h["X-Sluice-Node"] = p.nodeHeader
-	h["X-Sluice-Limits"] = []string{p.mode()}
+	x.showMode(x.p.mode())
 	x.callID = p.callID(r.Header)
-	h["X-Litellm-Call-Id"] = []string{x.callID}
+	x.set(h, "X-Litellm-Call-Id", x.callID)
 	if err := x.serve(); err != nil {
 		x.fail(err)
 	}
@@ -107,16 +111,17 @@ func (x *exchange) call(named string) error {
 	err = x.admit()
 	if err != nil {
 		// The node may have lost its quorum, or found it, while the request waited.
-		x.w.Header()["X-Sluice-Limits"] = []string{x.p.mode()}
+		x.showMode(x.p.mode())
 		return err
 	}
-	x.w.Header()["X-Sluice-Limits"] = []string{x.receipt.Mode()}
+	x.showMode(x.receipt.Mode())
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
 	inflight.Inc()
 	defer inflight.Dec()
 
 	up := x.view.Config().Upstream
-	w := newWatch(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
+	w := &x.watch
+	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	x.sent = x.p.now()
 	res, err := x.target.provider.send(w.ctx, c)
@@ -131,7 +136,7 @@ func (x *exchange) call(named string) error {
 // of it. Nothing is counted before it has succeeded.
 func (x *exchange) prepare(named string) (*call, error) {
 	p := x.p
-	body, err := p.readBody(x.rc, x.r)
+	body, err := p.readBody(&x.rc, x.r)
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +178,9 @@ func (x *exchange) prepare(named string) (*call, error) {
 	}
 	ask := f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
 	if model != "" || ask {
-		out := p.buffers.get()
-		out.room(len(body.b) + len(model) + 64)
+		room := len(body.b) + len(model) + 64
+		out := p.buffers.sized(int64(room))
+		out.room(room)
 		out.b = f.rewrite(out.b, body.b, model, ask)
 		p.buffers.put(body)
 		body = out

@@ -9,7 +9,7 @@ import (
 // document, and nothing else that the client sent. The credential is the
 // caller's to add.
 func requestHeader(client http.Header, stream bool) http.Header {
-	h := make(http.Header, 12)
+	h := make(http.Header, 8) // the usual ones
 	named := connectionNames(client)
 	for name, values := range client {
 		if forwarded(name) && !named[name] {

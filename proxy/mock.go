@@ -138,5 +138,7 @@ func (p *pieces) Close() error { return nil }
 
 // milliseconds writes d as the duration headers have it.
 func milliseconds(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)
+	us := d.Round(time.Microsecond).Microseconds()
+	b := append(strconv.AppendInt(make([]byte, 0, 24), us/1000, 10), '.', byte('0'+us/100%10), byte('0'+us/10%10), byte('0'+us%10))
+	return string(b)
 }

@@ -1,30 +1,51 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
 )
 
-// payload is a request's body on its way up. Its buffer goes back to the pool
-// when the handler and every reader that the transport was given are done with
-// it; a transport may go on reading after its round trip has returned.
+// payload is a request's body on its way up. A transport may go on reading
+// after its round trip has returned: a pooled buffer goes back when the handler
+// and every reader that the transport was given are done with it, a small body
+// is never used again.
 type payload struct {
 	pool *buffers
 	mu   sync.Mutex
-	buf  *buffer // nil once it is back in the pool
+	buf  *buffer // nil once it is back in the pool, and for a small body
+	own  []byte  // a small body; never changed
 	size int
 	refs int
 }
 
+// newPayload takes buf over.
 func newPayload(pool *buffers, buf *buffer) *payload {
-	return &payload{pool: pool, buf: buf, size: len(buf.b), refs: 1}
+	p := &payload{pool: pool, size: len(buf.b), refs: 1}
+	switch {
+	case buf.own:
+		p.own = buf.b
+	case p.size <= ownBody:
+		p.own = bytes.Clone(buf.b)
+		pool.put(buf)
+	default:
+		p.buf = buf
+	}
+	return p
 }
 
 func (p *payload) len() int { return p.size }
 
 // open returns a reader from the start. It must be closed.
+//
+// The transport writes headers and body at once, and not one after the other,
+// only if the body's reader is one that it knows: nothing of ours around it.
+// Such a reader does not tell when it is closed, hence the memory of its own.
 func (p *payload) open() io.ReadCloser {
+	if p.own != nil {
+		return io.NopCloser(bytes.NewReader(p.own))
+	}
 	p.mu.Lock()
 	p.refs++
 	p.mu.Unlock()
@@ -36,6 +57,9 @@ func (p *payload) reopen() (io.ReadCloser, error) { return p.open(), nil }
 
 // release ends one use. The caller holds it exactly once.
 func (p *payload) release() {
+	if p.own != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refs--; p.refs == 0 {

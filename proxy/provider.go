@@ -35,7 +35,8 @@ type call struct {
 // dialect is what differs between providers that are reached over HTTP and
 // speak OpenAI's JSON.
 type dialect interface {
-	// address returns where a call goes, below the deployment's base.
+	// address returns where a call goes, below the deployment's base. It is not
+	// to be changed.
 	address(t *target, e endpoint, model string) *url.URL
 	// credential returns the header that carries the deployment's secret.
 	credential(secret string) (name, value string)
@@ -58,6 +59,11 @@ func (w *wire) prepare(t *target, secret func(string) (string, error)) error {
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath, base.Fragment = "", ""
 	t.base = base
+	for e := range t.urls {
+		u := *base
+		u.Path += endpoint(e).path()
+		t.urls[e] = &u
+	}
 	if t.APIKey == "" {
 		return nil
 	}
@@ -75,18 +81,23 @@ func (w *wire) prepare(t *target, secret func(string) (string, error)) error {
 func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	t := c.target
 	u := w.dialect.address(t, c.endpoint, c.model)
-	u.RawQuery = joinQuery(u.RawQuery, forwardedQuery(c.query))
+	if q := forwardedQuery(c.query); q != "" {
+		with := *u
+		with.RawQuery = joinQuery(u.RawQuery, q)
+		u = &with
+	}
 	h := requestHeader(c.header, c.stream)
 	if t.credential != "" {
 		h[t.credential] = t.credentialValue
 	}
-	req := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, Header: h,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: c.payload.open(), GetBody: c.payload.reopen, ContentLength: int64(c.payload.len()),
-	}
-	return w.transport.RoundTrip(req.WithContext(ctx))
+	req := post.WithContext(ctx)
+	req.URL, req.Host, req.Header = u, u.Host, h
+	req.Body, req.GetBody, req.ContentLength = c.payload.open(), c.payload.reopen, int64(c.payload.len())
+	return w.transport.RoundTrip(req)
 }
+
+// post is what all requests have in common.
+var post = &http.Request{Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 // openAI is the dialect of OpenAI and of whatever imitates it.
 type openAI struct{}
@@ -94,9 +105,7 @@ type openAI struct{}
 var _ dialect = openAI{}
 
 func (openAI) address(t *target, e endpoint, _ string) *url.URL {
-	u := *t.base
-	u.Path += e.path()
-	return &u
+	return t.urls[e]
 }
 
 func (openAI) credential(secret string) (name, value string) {

@@ -59,13 +59,13 @@ func meaningless(status int) bool {
 // identity; one that packs all the same is unpacked if it can be, and passed on
 // as it is if the client said that it can read it.
 func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
-	body := &watched{body: res.Body, watch: w}
+	w.body = res.Body
 	switch enc := strings.ToLower(res.Header.Get("Content-Encoding")); enc {
 	case "", "identity":
 		res.Header.Del("Content-Encoding")
-		return body, nil
+		return w, nil
 	case "gzip", "x-gzip":
-		z, err := gzip.NewReader(body)
+		z, err := gzip.NewReader(w)
 		if err != nil {
 			return nil, x.upstreamFailed(w, err)
 		}
@@ -74,7 +74,7 @@ func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
 		return z, nil
 	default:
 		if acceptsEncoding(x.r.Header, enc) {
-			return body, nil
+			return w, nil
 		}
 		return nil, x.nonsense("The upstream packed its answer in a way that nobody asked for.")
 	}
@@ -177,7 +177,7 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 	}
 	x.responseHeaders(res)
 	if length >= 0 {
-		x.w.Header()["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+		x.set(x.w.Header(), "Content-Length", strconv.FormatInt(length, 10))
 	}
 	x.status, x.billable = res.StatusCode, true
 	x.w.WriteHeader(res.StatusCode)

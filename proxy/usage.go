@@ -1,6 +1,10 @@
 package proxy
 
-import "sluice/limiter"
+import (
+	"bytes"
+
+	"sluice/limiter"
+)
 
 // usage is what an answer says about its own cost, merged from wherever it
 // says so. In OpenAI's dialect a later figure is a running total of the same
@@ -140,21 +144,29 @@ func (f *usageFinder) Write(p []byte) (int, error) {
 // inString moves through the string that i is inside of and returns the
 // position of its last byte in p.
 func (f *usageFinder) inString(p []byte, i int) int {
-	from := i
+	from, quote := i, -1 // the next quote; -1 if it has to be looked for
 	for ; i < len(p); i++ {
-		c := p[i]
 		if f.esc {
 			f.esc = false
 			continue
 		}
-		if c == '\\' {
+		// The two bytes that matter are rare, since texts are long. No byte is
+		// looked at twice for either.
+		if quote < i {
+			if quote = bytes.IndexByte(p[i:], '"'); quote < 0 {
+				quote = len(p) - i
+			}
+			quote += i
+		}
+		if escape := bytes.IndexByte(p[i:quote], '\\'); escape >= 0 {
+			i += escape
 			f.esc = true
 			continue
 		}
-		if c == '"' {
+		if i = quote; i < len(p) {
 			f.str = false
-			break
 		}
+		break
 	}
 	if f.inKey {
 		room := max(maxName-len(f.name), 0)

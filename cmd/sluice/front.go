@@ -56,7 +56,7 @@ func aboutTheNode(path string) bool {
 var _ http.Handler = (*front)(nil)
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	sent := &sentWriter{ResponseWriter: w}
+	sent := &sentWriter{ResponseWriter: w, lines: linesOf(r)}
 	w = sent
 	defer f.recover(sent, r)
 	if f.stopping.Load() {
@@ -187,6 +187,9 @@ func (f *front) recover(w *sentWriter, r *http.Request) {
 		w.Header().Set("X-Litellm-Call-Id", callID(r))
 	}
 	f.logger.Error("request handler panicked", "call_id", w.Header().Get("X-Litellm-Call-Id"), "panic", p, "stack", string(debug.Stack()))
+	if w.lines != nil {
+		*w.lines = (*w.lines)[:0]
+	}
 	if w.sent {
 		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
 	}
@@ -242,8 +245,14 @@ func callID(r *http.Request) string {
 // sentWriter remembers whether anything was sent.
 type sentWriter struct {
 	http.ResponseWriter
-	sent bool
+	sent  bool
+	lines *[]byte
 }
+
+var _ proxy.LineWriter = (*sentWriter)(nil)
+
+// Lines returns where header lines go that are no part of Header.
+func (w *sentWriter) Lines() *[]byte { return w.lines }
 
 // Unwrap lets http.ResponseController reach the connection.
 func (w *sentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -41,6 +41,7 @@ func (a *app) serveHTTP(ctx context.Context) error {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withLines,
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
 	a.cleanup.add("close the HTTP port", func(context.Context) error {
@@ -48,7 +49,7 @@ func (a *app) serveHTTP(ctx context.Context) error {
 		return a.server.Close()
 	})
 	go func() {
-		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(lineListener{ln}); !errors.Is(err, http.ErrServerClosed) {
 			a.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()

@@ -44,6 +44,7 @@ func serve(ctx context.Context, flags *serveFlags, e environ) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go tendGC(ctx)
 	a, err := start(ctx, file, e.lookup, logger)
 	if err != nil {
 		return err

@@ -49,10 +49,10 @@ func serveBareProxy(args []string) error {
 }
 
 // startBareProxy runs it as a child; stop ends it.
-func startBareProxy(ctx context.Context, upstreamURL string) (addr string, stop func(), err error) {
+func startBareProxy(ctx context.Context, upstreamURL string) (addr string, pid int, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, fmt.Errorf("find this program: %w", err)
+		return "", 0, nil, fmt.Errorf("find this program: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, self, bareProxyRole, upstreamURL)
@@ -60,11 +60,11 @@ func startBareProxy(ctx context.Context, upstreamURL string) (addr string, stop 
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		cancel()
-		return "", nil, fmt.Errorf("start the bare proxy: %w", err)
+		return "", 0, nil, fmt.Errorf("start the bare proxy: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		cancel()
-		return "", nil, fmt.Errorf("start the bare proxy: %w", err)
+		return "", 0, nil, fmt.Errorf("start the bare proxy: %w", err)
 	}
 	stop = func() {
 		cancel()
@@ -73,7 +73,7 @@ func startBareProxy(ctx context.Context, upstreamURL string) (addr string, stop 
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("start the bare proxy: read its address: %w", err)
+		return "", 0, nil, fmt.Errorf("start the bare proxy: read its address: %w", err)
 	}
-	return strings.TrimSpace(line), stop, nil
+	return strings.TrimSpace(line), cmd.Process.Pid, stop, nil
 }

@@ -26,6 +26,8 @@ type member struct {
 	node   *node.Node
 	client *fsm.Client
 	gate   *limiter.Gate
+
+	observer atomic.Pointer[limiter.Gate] // gate, for the state
 }
 
 // benchCluster measures admissions through the log of three nodes, in one
@@ -89,7 +91,7 @@ func openCluster(ctx context.Context, dir string) ([]*member, error) {
 		}
 	}
 	for _, m := range members {
-		if err := m.openGate(); err != nil {
+		if err := m.openGate(nil); err != nil {
 			return members, err
 		}
 	}
@@ -100,7 +102,7 @@ func openMember(ctx context.Context, id, dir string, join []string) (*member, er
 	m := &member{}
 	data := filepath.Join(dir, id)
 	var err error
-	if m.state, err = fsm.Open(fsm.Options{Dir: data}); err != nil {
+	if m.state, err = fsm.Open(fsm.Options{Dir: data, Observer: m.observe}); err != nil {
 		return nil, fmt.Errorf("open the state of %s: %w", id, err)
 	}
 	m.state.UseWallClock() // a new cluster: there is nobody to ask
@@ -120,7 +122,15 @@ func openMember(ctx context.Context, id, dir string, join []string) (*member, er
 	}
 }
 
-func (m *member) openGate() (err error) {
+func (m *member) observe() fsm.Observer {
+	if g := m.observer.Load(); g != nil {
+		return g
+	}
+	return nil
+}
+
+// openGate opens the gate; without a lease everything is decided in the log.
+func (m *member) openGate(lease func() time.Duration) (err error) {
 	id := m.node.ID()
 	m.gate, err = limiter.New(limiter.Options{
 		Node:       id,
@@ -128,7 +138,11 @@ func (m *member) openGate() (err error) {
 		Policy:     func() limiter.Policy { return m.state.View().Policy() },
 		OnNoQuorum: func() limiter.NoQuorum { return limiter.NoQuorumDeny },
 		Patience:   20 * time.Second,
+		Lease:      lease,
 	})
+	if err == nil {
+		m.observer.Store(m.gate)
+	}
 	return err
 }
 

@@ -2,13 +2,14 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,6 +19,7 @@ type target struct {
 	name string
 	addr string // host:port
 	key  string // bearer token, "" for none
+	pid  int    // of its process, 0 for this one
 }
 
 const chatPath = "/v1/chat/completions"
@@ -38,6 +40,20 @@ func (t target) request(model string) []byte {
 type measured struct {
 	perSecond float64
 	p50       time.Duration
+	cpu       time.Duration // of its process per request; 0 where the system does not tell
+	ours      time.Duration // of this process, which is the load and the upstream
+
+	rounds []float64 // requests per second of each, in their order
+}
+
+// versus returns the ratios of m to another one, round by round: neighbours in
+// time share what the machine does besides.
+func (m measured) versus(other measured) []float64 {
+	ratios := make([]float64, len(m.rounds))
+	for i := range ratios {
+		ratios[i] = m.rounds[i] / other.rounds[i]
+	}
+	return ratios
 }
 
 // closedLoop keeps conns connections busy for d: each sends its next request
@@ -53,6 +69,7 @@ func closedLoop(ctx context.Context, t target, model string, conns int, d time.D
 		errs []error
 		wg   sync.WaitGroup
 	)
+	cpu, ours := cpuTime(t.pid), cpuTime(0)
 	began := time.Now()
 	for range conns {
 		wg.Go(func() {
@@ -74,7 +91,11 @@ func closedLoop(ctx context.Context, t target, model string, conns int, d time.D
 		return measured{}, fmt.Errorf("load on %s: no request was answered in %s", t.name, d)
 	}
 	slices.Sort(all)
-	return measured{perSecond: float64(len(all)) / elapsed.Seconds(), p50: all[len(all)/2]}, nil
+	n := time.Duration(len(all))
+	return measured{
+		perSecond: float64(n) / elapsed.Seconds(), p50: all[n/2],
+		cpu: (cpuTime(t.pid) - cpu) / n, ours: (cpuTime(0) - ours) / n,
+	}, nil
 }
 
 // loop is one connection's part; it returns the time of every request.
@@ -84,50 +105,84 @@ func loop(ctx context.Context, addr string, payload []byte) ([]time.Duration, er
 		return nil, err
 	}
 	defer c.Close()
-	answers := bufio.NewReader(c)
+	answers := bufio.NewReaderSize(c, 16<<10)
 	var took []time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()
 		if _, err := c.Write(payload); err != nil {
 			return nil, fmt.Errorf("send: %w", err)
 		}
-		resp, err := http.ReadResponse(answers, nil)
+		status, err := readAnswer(answers)
 		if err != nil {
 			return nil, fmt.Errorf("read the answer: %w", err)
 		}
-		body, err := io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return nil, fmt.Errorf("read the body: %w", err)
-		}
-		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
+		if status != http.StatusOK {
+			return nil, fmt.Errorf("status %d", status)
 		}
 		took = append(took, time.Since(began))
 	}
 	return took, nil
 }
 
-// compare measures the targets in turn, round after round, so that what the
-// machine does meanwhile hits all of them, and returns each one's medians.
+var contentLength = []byte("content-length:")
+
+// readAnswer reads one answer, which must have a declared length, and returns
+// its status. It looks at no more than that: what the load costs is shared by
+// all participants and makes them look alike.
+func readAnswer(r *bufio.Reader) (status int, err error) {
+	length := -1
+	for first := true; ; first = false {
+		line, err := r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return 0, err
+		case first:
+			if status, err = strconv.Atoi(string(line[min(len("HTTP/1.1 "), len(line)):min(len("HTTP/1.1 200"), len(line))])); err != nil {
+				return 0, fmt.Errorf("%.100q is no status line", line)
+			}
+		case len(line) <= 2: // the blank one
+			if length < 0 {
+				return 0, errors.New("it has no Content-Length")
+			}
+			_, err := r.Discard(length)
+			return status, err
+		}
+		if n := len(contentLength); len(line) > n && bytes.EqualFold(line[:n], contentLength) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[n:]))); err != nil {
+				return 0, fmt.Errorf("its Content-Length: %w", err)
+			}
+		}
+	}
+}
+
+// perRound is how many turns each target gets in a round: many short ones, so
+// that what the machine does meanwhile hits all of them.
+const perRound = 3
+
+// compare measures the targets in turn, round after round, and returns each
+// one's medians.
 func compare(ctx context.Context, o options, targets []target, model string, conns int) ([]measured, error) {
 	speeds := make([][]float64, len(targets))
 	delays := make([][]time.Duration, len(targets))
-	for round := range o.rounds + 1 {
+	cpus := make([][]time.Duration, len(targets))
+	ours := make([][]time.Duration, len(targets))
+	for round := range perRound * (o.rounds + 1) {
 		for i, t := range targets {
-			m, err := closedLoop(ctx, t, model, conns, o.slice)
+			m, err := closedLoop(ctx, t, model, conns, o.slice/perRound)
 			if err != nil {
 				return nil, err
 			}
-			if round == 0 {
+			if round < perRound {
 				continue // warms connections and caches up
 			}
 			speeds[i] = append(speeds[i], m.perSecond)
 			delays[i] = append(delays[i], m.p50)
+			cpus[i], ours[i] = append(cpus[i], m.cpu), append(ours[i], m.ours)
 		}
 	}
 	medians := make([]measured, len(targets))
 	for i := range targets {
-		medians[i] = measured{perSecond: median(speeds[i]), p50: median(delays[i])}
+		medians[i] = measured{rounds: slices.Clone(speeds[i]), perSecond: median(speeds[i]), p50: median(delays[i]), cpu: median(cpus[i]), ours: median(ours[i])}
 	}
 	return medians, nil
 }

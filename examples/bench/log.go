@@ -28,7 +28,7 @@ func benchLog(ctx context.Context, o options, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.openGate(); err != nil {
+	if err := m.openGate(nil); err != nil {
 		return err
 	}
 	if err := configure(ctx, []*member{m}, o.rounds); err != nil {
@@ -41,7 +41,7 @@ func benchLog(ctx context.Context, o options, r *report) (err error) {
 			return err
 		}
 		syncs, commits = append(syncs, d.fsync), append(commits, d.commit)
-		w, err := loneWaits(ctx, m.gate, roundModel(round))
+		w, err := loneWaits(ctx, m.gate, limiter.Ticket{Model: roundModel(round)}, loneAdmissions)
 		if err != nil {
 			return err
 		}
@@ -57,11 +57,11 @@ func benchLog(ctx context.Context, o options, r *report) (err error) {
 }
 
 // loneWaits returns the median time of an admission.
-func loneWaits(ctx context.Context, g *limiter.Gate, model string) (time.Duration, error) {
-	waits := make([]time.Duration, loneAdmissions)
+func loneWaits(ctx context.Context, g *limiter.Gate, t limiter.Ticket, n int) (time.Duration, error) {
+	waits := make([]time.Duration, n)
 	for i := range waits {
 		began := time.Now()
-		receipt, err := g.Admit(ctx, limiter.Ticket{Model: model})
+		receipt, err := g.Admit(ctx, t)
 		if err != nil {
 			return 0, fmt.Errorf("admit: %w", err)
 		}

@@ -36,8 +36,12 @@ var benches = []struct {
 }{
 	{"ledger", benchLedger},
 	{"log", benchLog},
+	{"redis", benchPermits},
 	{"gateway", benchGateway},
+	{"nodes", benchNodes},
 	{"cluster", benchCluster},
+	{"fill", benchFill},
+	{"failover", benchFailover},
 	{"keys", benchKeys},
 }
 
@@ -53,7 +57,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "interleaved rounds of each comparison")
 	flag.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one measurement")
 	flag.IntVar(&o.keys, "keys", 100_000, "virtual keys of the bench keys")
-	only := flag.String("only", "", "comma-separated `names`: ledger, log, gateway, cluster, keys")
+	only := flag.String("only", "", "comma-separated `names`: ledger, log, redis, gateway, nodes, cluster, fill, failover, keys")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o, *only)
