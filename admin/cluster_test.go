@@ -74,6 +74,17 @@ func TestClusterStatusHasTheDocumentedShape(t *testing.T) {
 	}
 }
 
+func TestADigestIsShownToWhoAsksForIt(t *testing.T) {
+	r := newRig(t)
+	if got := r.ok("GET", "/cluster/status", ""); got["digest"] != nil {
+		t.Errorf("nobody asked: %v", got["digest"])
+	}
+	got, _ := r.ok("GET", "/cluster/status?digest=1", "")["digest"].(map[string]any)
+	if index, sum := r.state.DigestAt(); got["sha256"] != sum || got["applied_index"] != float64(index) || len(sum) != 64 {
+		t.Errorf("%v, the state has %s at %d", got, sum, index)
+	}
+}
+
 func TestNodesAreRemovedAndLeadershipHandedOver(t *testing.T) {
 	r := newRig(t)
 	r.ok("POST", "/cluster/remove", `{"node":"n3"}`)

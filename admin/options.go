@@ -35,6 +35,9 @@ type State interface {
 	View() *fsm.View
 	// Limits returns the running windows of one model, or of all for "".
 	Limits(model string) []limiter.ModelState
+	// DigestAt returns a checksum of the whole state and the index of the entry
+	// that it is the state of. It encodes everything.
+	DigestAt() (index uint64, digest string)
 }
 
 // Cluster is the membership. Any goroutine calls.
