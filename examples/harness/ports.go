@@ -18,7 +18,8 @@ const (
 
 // ports are given out once per process.
 type ports struct {
-	mu    sync.Mutex
+	low, high int
+	mu        sync.Mutex
 	given map[int]bool
 }
 
@@ -34,7 +35,7 @@ func (p *ports) take(n int) ([]string, error) {
 		if len(addrs) == n {
 			return addrs, nil
 		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		port := p.low + rand.IntN(p.high-p.low+1)
 		if p.given[port] {
 			continue
 		}
