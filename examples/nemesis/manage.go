@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"sluice/examples/harness"
@@ -71,9 +73,7 @@ func (m *manager) add(o Op) {
 		}
 		m.unknowns[o.Register]++
 	}
-	if o.Outcome != "failed" {
-		m.history = append(m.history, o)
-	}
+	m.history = append(m.history, o)
 }
 
 // writer works on registers until ctx ends.
@@ -104,10 +104,12 @@ func (m *manager) operate(ctx context.Context, n, again *harness.Node, o Op) Op 
 		return o
 	}
 	header := map[string][]string{"Idempotency-Key": {fmt.Sprintf("%s-%d", o.Register, o.Value)}}
-	o.Outcome = write(ctx, n, o, header)
+	o.Outcome, o.Why = write(ctx, n, o, header)
 	if o.Outcome == "unknown" && again != nil {
 		o.Node += "+" + again.ID
-		if outcome := write(ctx, again, o, header); outcome != "failed" {
+		outcome, why := write(ctx, again, o, header)
+		o.Why += "; " + why
+		if outcome != "failed" {
 			o.Outcome = outcome
 		}
 	}
@@ -115,7 +117,7 @@ func (m *manager) operate(ctx context.Context, n, again *harness.Node, o Op) Op 
 	return o
 }
 
-func write(ctx context.Context, n *harness.Node, o Op, header map[string][]string) string {
+func write(ctx context.Context, n *harness.Node, o Op, header map[string][]string) (outcome, why string) {
 	path, body := "/key/generate", map[string]any{"key": o.Register, "metadata": map[string]any{"v": o.Value}}
 	switch o.Kind {
 	case "update":
@@ -125,18 +127,20 @@ func write(ctx context.Context, n *harness.Node, o Op, header map[string][]strin
 	}
 	r, err := n.Admin().Do(within(context.WithoutCancel(ctx), patience), "POST", path, body, header)
 	switch {
-	case err != nil && strings.Contains(err.Error(), "connection refused"):
-		return "failed"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "failed", err.Error()
 	case err != nil:
-		return "unknown"
+		return "unknown", err.Error()
 	case r.Status == 200:
-		return "ok"
+		return "ok", ""
 	case r.Status == 404, r.Status == 409 && o.Kind == "create":
-		return "refused"
-	case r.Status == 503 && !strings.Contains(string(r.Body), "outcome_unknown"):
-		return "failed" // and nothing was written
+		return "refused", ""
 	}
-	return "unknown"
+	why = fmt.Sprintf("%d %s", r.Status, r.ErrorMessage())
+	if r.Status == 503 && !strings.Contains(string(r.Body), "outcome_unknown") {
+		return "failed", why
+	}
+	return "unknown", why
 }
 
 // read returns the register's value as the node shows it. A node that could not

@@ -19,15 +19,16 @@ type Op struct {
 	Client   int
 	Kind     string // create, update, delete, read
 	Value    int64  // written, or read; 0 for absent
-	// Outcome is "ok", "refused" (it exists already, or does not exist), or
-	// "unknown": it may have happened, or may happen later.
-	Outcome   string
-	Call, End time.Duration
-	Node      string
+	// Outcome is "ok", "refused" (it exists already, or does not exist), "failed"
+	// (the answer says that nothing was done), or "unknown": it may have
+	// happened, or may happen later.
+	Outcome, Why string
+	Call, End    time.Duration
+	Node         string
 }
 
 func (o Op) String() string {
-	return fmt.Sprintf("%9.4fs – %9.4fs %s client %d: %s %s %d: %s", o.Call.Seconds(), o.End.Seconds(), o.Node, o.Client, o.Kind, o.Register, o.Value, o.Outcome)
+	return fmt.Sprintf("%9.4fs – %9.4fs %s client %d: %s %s %d: %s %s", o.Call.Seconds(), o.End.Seconds(), o.Node, o.Client, o.Kind, o.Register, o.Value, o.Outcome, o.Why)
 }
 
 // register is the model: the value, 0 for a key that does not exist.
@@ -82,6 +83,9 @@ func checkRegisters(f *Facts) []Violation {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		var ops []porcupine.Operation
 		for i, o := range by[name] {
+			if o.Outcome == "failed" {
+				continue // it must not show
+			}
 			end := int64(o.End)
 			client := o.Client
 			if o.Outcome == "unknown" { // open-ended, so its client goes on under another name
