@@ -102,19 +102,31 @@ func (r *runner) trouble(format string, args ...any) {
 	r.note("TROUBLE %s", text)
 }
 
+// again repeats what a lost leader may refuse before anything is disturbed. What
+// an attempt without an answer has made is in nobody's way.
+func again[T any](ctx context.Context, do func() (T, error)) (made T, err error) {
+	for range 10 {
+		if made, err = do(); err == nil || ctx.Err() != nil {
+			break
+		}
+		sleep(ctx, 500*time.Millisecond)
+	}
+	return made, err
+}
+
 // prepare makes the teams and keys of the plan.
 func (r *runner) prepare(ctx context.Context) error {
 	admin := r.cluster.Nodes[0].Admin()
 	teams := map[string]string{}
 	for _, t := range r.plan.Teams {
-		id, err := admin.CreateTeam(ctx, harness.TeamSpec{Alias: t.Name, RPM: &t.RPM})
+		id, err := again(ctx, func() (string, error) { return admin.CreateTeam(ctx, harness.TeamSpec{RPM: &t.RPM}) })
 		if err != nil {
 			return err
 		}
 		teams[t.Name] = id
 	}
 	for _, k := range r.plan.Keys {
-		spec := harness.KeySpec{Alias: k.Name, TeamID: teams[k.Team], Priority: k.Priority}
+		spec := harness.KeySpec{TeamID: teams[k.Team], Priority: k.Priority}
 		if k.RPM > 0 {
 			spec.RPM = &k.RPM
 		}
@@ -124,7 +136,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		if len(k.ModelRPM) > 0 {
 			spec.Metadata = map[string]any{"model_rpm_limit": k.ModelRPM}
 		}
-		made, err := admin.CreateKey(ctx, spec)
+		made, err := again(ctx, func() (harness.Key, error) { return admin.CreateKey(ctx, spec) })
 		if err != nil {
 			return err
 		}
