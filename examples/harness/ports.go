@@ -20,7 +20,7 @@ const (
 type ports struct {
 	low, high int
 	mu        sync.Mutex
-	given map[int]bool
+	given     map[int]bool
 }
 
 // take returns n loopback addresses that nobody listens on.
