@@ -57,6 +57,18 @@ func TestTheCheckerFindsWhatIsForged(t *testing.T) {
 				f.serve("k", "m")
 			}
 		}, "admitted ≤ limit"},
+		{"a window that was seen serves one too many", func(f *Facts) {
+			f.Plan.OneWindow, f.Plan.Window = false, time.Second
+			f.serve("k", "m")
+			f.Windows = []WindowSeen{{Node: "n1", Model: "m", Start: 20 * ms}, {Node: "n2", Model: "m", Start: -time.Millisecond}}
+		}, "admitted ≤ limit"},
+		{"a window was seen to end before", func(f *Facts) {
+			f.Plan.OneWindow, f.Plan.Window = false, time.Second
+			f.serve("k", "m")
+			f.Windows = []WindowSeen{{Node: "n1", Model: "m", Start: -980 * ms}, {Node: "n2", Model: "m", Start: 21 * ms}}
+		}, ""},
+		{"a node shows more than the limit", func(f *Facts) { f.Windows = []WindowSeen{{Node: "n1", Model: "m", Used: 4}} }, "used ≤ limit"},
+		{"what is executed is not counted", func(f *Facts) { f.Windows = []WindowSeen{{Node: "n1", Model: "m", Used: 2}} }, "all that is executed is counted"},
 		{"a priority takes more than its part", func(f *Facts) {
 			f.Plan.Priorities = map[string]float64{"prod": 0.5}
 		}, "admitted ≤ limit"},

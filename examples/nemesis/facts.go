@@ -12,6 +12,7 @@ type Facts struct {
 	Keys     map[string]KeyPlan // the plan's, and those that were made on the way
 	Sent     map[string]Sent    // by id
 	Executed []Executed         // the provider's own record
+	Windows  []WindowSeen       // of the models
 	History  []Op               // of the registers
 	// Present says, for each node and acknowledged key, what /key/info said at
 	// the end: "" for what was acknowledged.
@@ -71,7 +72,7 @@ func check(f *Facts) []Violation {
 		all = append(all, violated("the cluster comes back", "%s", t))
 	}
 	for _, judge := range []func(*Facts) []Violation{
-		checkOnce, checkScopes, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
+		checkOnce, checkScopes, checkWindowsSeen, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
 	} {
 		all = append(all, judge(f)...)
 	}

@@ -53,8 +53,16 @@ func (l *load) worker(ctx context.Context, r *rand.Rand) {
 		}
 		model := key.Models[r.IntN(len(key.Models))]
 		l.send(ctx, l.node(r.Float64()), key.Name, model, r.IntN(4) == 0)
-		sleep(ctx, time.Duration(r.ExpFloat64()*float64(l.plan.Pause)))
+		sleep(ctx, time.Duration(r.ExpFloat64()*float64(l.pause())))
 	}
+}
+
+// pause is the mean time between two requests of a worker now.
+func (l *load) pause() time.Duration {
+	if l.plan.Pulse > 0 && l.since()/l.plan.Pulse%2 == 1 {
+		return 8 * l.plan.Pause
+	}
+	return l.plan.Pause
 }
 
 func (l *load) node(x float64) *harness.Node {

@@ -43,6 +43,11 @@ func status(ctx context.Context, n *harness.Node, digest bool) (*nodeStatus, err
 
 // look asks a healed cluster for what it must have kept, and given back.
 func (r *runner) look(ctx context.Context) {
+	for _, n := range r.cluster.Nodes { // once more, for what was counted last
+		once, stop := context.WithTimeout(ctx, watchEvery)
+		r.watcher.watch(once, n)
+		stop()
+	}
 	r.slots(ctx)
 	r.present(ctx)
 	r.registers(ctx)

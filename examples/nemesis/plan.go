@@ -26,6 +26,7 @@ type Plan struct {
 
 	Workers int
 	Pause   time.Duration // mean time between two requests of a worker
+	Pulse   time.Duration // demand is high and low by turns of this length; 0: steady
 	Weights []float64     // of the nodes; adds up to 1
 	Faults  []Fault
 	Reloads []Reload
@@ -132,6 +133,9 @@ func newPlan(seed uint64, duration time.Duration, mode string) Plan {
 	p.Workers = 8 + r.IntN(9)
 	p.Pause = time.Duration(20+r.IntN(60)) * time.Millisecond
 	p.Weights = weights(r, p.Nodes)
+	if p.Profile != "calm" && r.IntN(2) == 0 {
+		p.Pulse = time.Duration(700+r.IntN(3000)) * time.Millisecond
+	}
 	for _, kinds := range tracks {
 		p.Faults = append(p.Faults, p.track(r, kinds)...)
 	}

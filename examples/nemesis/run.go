@@ -70,7 +70,7 @@ func run(ctx context.Context, p Plan, s Setup) (*Facts, error) {
 	r := &runner{plan: p, cluster: c, disturber: d, up: up, note: note, epoch: epoch}
 	r.load = &load{plan: &r.plan, cluster: c, since: func() time.Duration { return time.Since(epoch) },
 		sent: map[string]Sent{}, keys: map[string]KeyPlan{}, secrets: map[string]string{}}
-	r.manager = newManager(r.load)
+	r.manager, r.watcher = newManager(r.load), &watcher{epoch: epoch}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -86,6 +86,7 @@ type runner struct {
 	up        *upstream.Server
 	load      *load
 	manager   *manager
+	watcher   *watcher
 	note      func(string, ...any)
 	epoch     time.Time
 
@@ -157,6 +158,9 @@ func (r *runner) play(ctx context.Context) {
 	}
 	for i := range 3 {
 		wg.Go(func() { r.manager.writer(loaded, i, source(100+i)) })
+	}
+	for _, n := range r.cluster.Nodes {
+		wg.Go(func() { r.watcher.watch(loaded, n) })
 	}
 	wg.Go(func() { r.manager.freshKeys(loaded, source(200)) })
 	began := time.Now()
@@ -247,6 +251,6 @@ func (r *runner) facts() *Facts {
 	defer r.load.mu.Unlock()
 	f.Keys, f.Sent = r.load.keys, r.load.sent
 	f.Executed = executed(r.up, r.epoch)
-	f.History = r.manager.history
+	f.History, f.Windows = r.manager.history, r.watcher.seen
 	return &f
 }
