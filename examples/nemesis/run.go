@@ -163,6 +163,9 @@ func (r *runner) play(ctx context.Context) {
 		wg.Go(func() { r.watcher.watch(loaded, n) })
 	}
 	wg.Go(func() { r.manager.freshKeys(loaded, source(200)) })
+	if !p.OneWindow {
+		wg.Go(func() { r.manager.edges(loaded, source(300)) })
+	}
 	began := time.Now()
 	for _, track := range p.tracks() {
 		wg.Go(func() {
