@@ -57,6 +57,15 @@ func TestTheCheckerFindsWhatIsForged(t *testing.T) {
 				f.serve("k", "m")
 			}
 		}, "admitted ≤ limit"},
+		{"a permit outlives its window", func(f *Facts) {
+			f.Plan.OneWindow, f.Plan.Window = false, time.Second
+			f.Keys["edge0"] = KeyPlan{Name: "edge0", RPM: 2}
+			for i, at := range []time.Duration{100 * ms, 1300 * ms, 1400 * ms, 1500 * ms} {
+				id := fmt.Sprint("edge", i)
+				f.Sent[id] = Sent{ID: id, Key: "edge0", Model: "other", At: at, Status: 200}
+				f.Executed = append(f.Executed, Executed{ID: id, At: at + 5*ms})
+			}
+		}, "admitted ≤ limit"},
 		{"a window that was seen serves one too many", func(f *Facts) {
 			f.Plan.OneWindow, f.Plan.Window = false, time.Second
 			f.serve("k", "m")

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,10 +43,60 @@ func (m *manager) edges(ctx context.Context, r *rand.Rand) {
 			steady.Go(func() { l.send(ctx, nodes[j%len(nodes)], k.Name, "wide", false) })
 			sleep(ctx, edgeEvery)
 		}
-		sleep(ctx, time.Until(end.Add(30*time.Millisecond)))
+		sleep(ctx, time.Until(end.Add(l.plan.stretch()+50*time.Millisecond)))
 		if ctx.Err() == nil {
 			l.burst(ctx, k.Name, "wide", 2*edgeLimit)
 		}
 		steady.Wait()
 	}
+}
+
+// checkEdges judges those keys exactly. The first window begins after the first
+// request was sent and before the first was executed. So what was sent after it
+// must be over, and executed before the second one can be, lies in the second.
+func checkEdges(f *Facts) []Violation {
+	if f.Plan.OneWindow {
+		return nil
+	}
+	type key struct {
+		sent, executed time.Duration // of the first request
+		all            []admission
+	}
+	keys := map[string]*key{}
+	for _, s := range f.Sent {
+		if !strings.HasPrefix(s.Key, "edge") {
+			continue
+		}
+		k := keys[s.Key]
+		if k == nil {
+			k = &key{sent: s.At}
+			keys[s.Key] = k
+		}
+		k.sent = min(k.sent, s.At)
+	}
+	for _, e := range f.Executed {
+		if k := keys[f.Sent[e.ID].Key]; k != nil {
+			if len(k.all) == 0 || e.At < k.executed {
+				k.executed = e.At
+			}
+			k.all = append(k.all, admission{ID: e.ID, Sent: f.Sent[e.ID].At, Arrived: e.At})
+		}
+	}
+	var found []Violation
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		k := keys[name]
+		over, next := k.executed+f.Plan.Window+f.Plan.stretch(), k.sent+2*f.Plan.Window-clockSlack
+		inside := []string{}
+		for _, a := range k.all {
+			if a.Sent >= over && a.Arrived < next {
+				inside = append(inside, fmt.Sprintf("%s sent %s executed %s", a.ID, a.Sent, a.Arrived))
+			}
+		}
+		limit := bound(f.Plan.Mode, f.Keys[name].RPM, f.Plan.cutOff(), f.Plan.Nodes)
+		if int64(len(inside)) > limit {
+			found = append(found, violated("admitted ≤ limit", "key %s, first window from %s to %s: %d of %d were executed in the second:\n%s",
+				name, k.sent, over, len(inside), limit, lines(inside)))
+		}
+	}
+	return found
 }

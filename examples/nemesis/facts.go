@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -65,6 +67,18 @@ func violated(invariant, format string, args ...any) Violation {
 	return Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)}
 }
 
+// save keeps the facts for whoever wants to know more.
+func save(path string, f *Facts) error {
+	text, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode the facts: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("keep the facts: %w", err)
+	}
+	return nil
+}
+
 // check judges a run by every invariant.
 func check(f *Facts) []Violation {
 	var all []Violation
@@ -72,7 +86,7 @@ func check(f *Facts) []Violation {
 		all = append(all, violated("the cluster comes back", "%s", t))
 	}
 	for _, judge := range []func(*Facts) []Violation{
-		checkOnce, checkScopes, checkWindowsSeen, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
+		checkOnce, checkScopes, checkWindowsSeen, checkEdges, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
 	} {
 		all = append(all, judge(f)...)
 	}

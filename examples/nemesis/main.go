@@ -159,6 +159,11 @@ func (s *summary) add(p Plan, setup Setup, f *Facts, err error, took time.Durati
 		}
 	}
 	fmt.Printf("seed %-5d %-8s %d nodes window %-5s %6.1fs: ", p.Seed, p.Profile, p.Nodes, p.Window, took.Seconds())
+	if f != nil && (keep || len(broken) > 0) {
+		if err := save(filepath.Join(setup.Dir, "facts.json"), f); err != nil {
+			broken = append(broken, err.Error())
+		}
+	}
 	if len(broken) == 0 {
 		fmt.Printf("ok, %d requests, %d executed, %d operations on registers\n", len(f.Sent), len(f.Executed), len(f.History))
 		if !keep {

@@ -83,7 +83,7 @@ func checkScopes(f *Facts) []Violation {
 			}
 			continue
 		}
-		if a, doubt, over := overAdmitted(all, limit, f.Plan.Window); over {
+		if a, doubt, over := overAdmitted(all, limit, f.Plan.Window, f.Plan.stretch()); over {
 			found = append(found, violated("admitted ≤ limit", "%s, limit %d in %s: no row of windows explains request %s (sent %s, executed %s, doubt %s)\n%s",
 				name, limit, f.Plan.Window, a.ID, a.Sent, a.Arrived, doubt, around(all, a, limit)))
 		}

@@ -20,6 +20,19 @@ var doubts = []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 
 // clockSlack is how much shorter a window may look from outside.
 const clockSlack = 10 * time.Millisecond
 
+// stretch is how much longer a window may last than its length: a new leader's
+// clock is behind the old one's by what an entry took to reach it, and a node
+// that was started anew has its clock from an answer that took as long.
+func (p *Plan) stretch() time.Duration {
+	switch p.Profile {
+	case "calm":
+		return 30 * time.Millisecond
+	case "process", "clock":
+		return 150 * time.Millisecond
+	}
+	return time.Second // links and disks are slow
+}
+
 // overAdmitted looks for proof that a scope admitted more than limit in a
 // window. Windows are at least as long as window and do not overlap, but where
 // they begin is not known: a reservation that came to nothing may have opened
@@ -30,8 +43,9 @@ const clockSlack = 10 * time.Millisecond
 // If an admission plan exists at all, one exists in which windows hold runs of
 // requests in the order of arrival (two that are the other way round can swap
 // windows), so that it is enough to cut the row of arrivals into runs of at
-// most limit, the k-th of them inside [sₖ, sₖ+window+J) with sₖ₊₁ ≥ sₖ+window.
-func overAdmitted(all []admission, limit int64, window time.Duration) (culprit admission, doubt time.Duration, found bool) {
+// most limit, the k-th of them inside [sₖ, sₖ+window+stretch+J) with
+// sₖ₊₁ ≥ sₖ+window.
+func overAdmitted(all []admission, limit int64, window, stretch time.Duration) (culprit admission, doubt time.Duration, found bool) {
 	for _, doubt := range doubts {
 		var row []admission
 		for _, a := range all {
@@ -40,7 +54,7 @@ func overAdmitted(all []admission, limit int64, window time.Duration) (culprit a
 			}
 		}
 		slices.SortFunc(row, func(a, b admission) int { return int(a.Arrived - b.Arrived) })
-		if i, ok := explain(row, limit, window-clockSlack, doubt); !ok {
+		if i, ok := explain(row, limit, window-clockSlack, stretch+doubt); !ok {
 			return row[i], doubt, true
 		}
 	}

@@ -47,7 +47,7 @@ func TestWhatWindowsCanExplain(t *testing.T) {
 		{"a late arrival that was admitted early", late, 3, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if a, doubt, over := overAdmitted(c.row, c.limit, window); over != c.over {
+			if a, doubt, over := overAdmitted(c.row, c.limit, window, 0); over != c.over {
 				t.Errorf("over %v: request %+v, doubt %s", over, a, doubt)
 			}
 		})
@@ -74,7 +74,7 @@ func TestWindowsAreJudgedSoundly(t *testing.T) {
 				admit(start)
 			}
 		}
-		if a, doubt, over := overAdmitted(row, limit, window); over {
+		if a, doubt, over := overAdmitted(row, limit, window, 0); over {
 			t.Fatalf("seed %d, limit %d in %s, delay %s: accused for %+v, doubt %s", seed, limit, window, delay, a, doubt)
 		}
 		row = nil
@@ -89,7 +89,7 @@ func TestWindowsAreJudgedSoundly(t *testing.T) {
 			x := 4*window + time.Duration(r.Int64N(int64(window/2)))
 			row = append(row, admission{ID: "extra", Sent: x, Arrived: x})
 		}
-		if _, _, over := overAdmitted(row, limit, window); over {
+		if _, _, over := overAdmitted(row, limit, window, 0); over {
 			caught++
 		}
 	}
