@@ -15,7 +15,7 @@ import (
 // WindowSeen is a model's window as a node showed it in GET /limits.
 type WindowSeen struct {
 	Node, Model string
-	At          time.Duration // when it was asked
+	At, Done    time.Duration // when it was asked, and had answered
 	Start       time.Duration // as the node says
 	Used        int64
 }
@@ -40,25 +40,36 @@ func (w *watcher) watch(ctx context.Context, n *harness.Node) {
 		if err != nil || r.Status != 200 || json.Unmarshal(r.Body, &l) != nil {
 			continue
 		}
+		done := time.Since(w.epoch)
 		w.mu.Lock()
 		for _, m := range l.Models {
 			if m.StartedAt != nil {
-				w.seen = append(w.seen, WindowSeen{Node: n.ID, Model: m.Model, At: at, Start: m.StartedAt.Sub(w.epoch), Used: m.RPM.Used})
+				w.seen = append(w.seen, WindowSeen{Node: n.ID, Model: m.Model, At: at, Done: done, Start: m.StartedAt.Sub(w.epoch), Used: m.RPM.Used})
 			}
 		}
 		w.mu.Unlock()
 	}
 }
 
-// startSlack is how much later than the ledger a node may believe that a window
-// began: what an entry takes from the leader to it.
-const startSlack = 250 * time.Millisecond
+const (
+	// startSlack is how much later than the ledger a node may believe that a
+	// window began: what an entry takes from the leader to it. It may show an
+	// earlier start, too, by what the answer took: the time of day that it
+	// counts back from is that of the question.
+	startSlack = 250 * time.Millisecond
+	// slowAnswer is what an answer may take that is believed.
+	slowAnswer = 300 * time.Millisecond
+)
+
+// seenStart is what observations say of one window: it began before Before, and
+// not before After.
+type seenStart struct{ After, Before time.Duration }
 
 // checkWindowsSeen: where a window was seen to begin, no more than the limit is
 // executed in it, and no node ever shows more than that.
 func checkWindowsSeen(f *Facts) []Violation {
 	var found []Violation
-	starts := map[string][]time.Duration{}
+	seen := map[string][]WindowSeen{}
 	for _, w := range f.Windows {
 		limit := bound(f.Plan.Mode, f.Plan.limit(w.Model), f.Plan.cutOff(), f.Plan.Nodes)
 		if f.Plan.limit(w.Model) == 0 {
@@ -67,16 +78,17 @@ func checkWindowsSeen(f *Facts) []Violation {
 		if w.Used > limit {
 			found = append(found, violated("used ≤ limit", "%s showed %d of %d for model %s at %s", w.Node, w.Used, limit, w.Model, w.At))
 		}
-		starts[w.Model] = append(starts[w.Model], w.Start)
+		if w.Done-w.At <= slowAnswer {
+			seen[w.Model] = append(seen[w.Model], w)
+		}
 	}
 	if f.Plan.OneWindow {
 		return append(found, checkCounted(f)...)
 	}
-	for _, model := range slices.Sorted(maps.Keys(starts)) {
+	for _, model := range slices.Sorted(maps.Keys(seen)) {
 		limit := bound(f.Plan.Mode, f.Plan.limit(model), f.Plan.cutOff(), f.Plan.Nodes)
-		for _, start := range earliest(starts[model], f.Plan.Window/2) {
-			// The window may have begun a little before, and ended so.
-			end, inside := start+f.Plan.Window-startSlack, []string{}
+		for _, began := range starts(seen[model], f.Plan.Window/2) {
+			start, end, inside := began.Before, began.After+f.Plan.Window, []string{}
 			for _, e := range f.Executed {
 				if s := f.Sent[e.ID]; s.Model == model && s.At >= start && e.At < end {
 					inside = append(inside, fmt.Sprintf("%s sent %s executed %s", e.ID, s.At, e.At))
@@ -109,16 +121,20 @@ func checkCounted(f *Facts) []Violation {
 	return found
 }
 
-// earliest parts times into groups with gaps and returns the first of each.
-func earliest(all []time.Duration, gap time.Duration) []time.Duration {
-	all = slices.Sorted(slices.Values(all))
-	var firsts []time.Duration
-	for _, t := range all {
-		if len(firsts) == 0 || t-firsts[len(firsts)-1] > gap {
-			firsts = append(firsts, t)
+// starts parts observations into windows, whose starts lie at least gap apart.
+func starts(all []WindowSeen, gap time.Duration) []seenStart {
+	slices.SortFunc(all, func(a, b WindowSeen) int { return int(a.Start - b.Start) })
+	var found []seenStart
+	first := time.Duration(0)
+	for i, w := range all {
+		if i == 0 || w.Start-first > gap {
+			first = w.Start
+			found = append(found, seenStart{After: w.Start - startSlack, Before: w.Start + w.Done - w.At})
 		}
+		s := &found[len(found)-1]
+		s.After, s.Before = max(s.After, w.Start-startSlack), min(s.Before, w.Start+w.Done-w.At)
 	}
-	return firsts
+	return found
 }
 
 func lines(all []string) string {
