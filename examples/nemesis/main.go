@@ -76,6 +76,13 @@ func play(ctx context.Context, o options) (failed int, err error) {
 			return 0, fmt.Errorf("make a directory: %w", err)
 		}
 	}
+	for _, path := range []*string{&o.dir, &o.bin} { // nodes run elsewhere
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return 0, err
+			}
+		}
+	}
 	var low, high int
 	if _, err := fmt.Sscanf(o.ports, "%d-%d", &low, &high); err != nil {
 		return 0, fmt.Errorf("-ports %q: use LOW-HIGH", o.ports)
