@@ -159,7 +159,7 @@ func TestASeedIsAPlan(t *testing.T) {
 	show := func(seed uint64) string { return fmt.Sprintf("%+v", newPlan(seed, 30*time.Second, "deny")) }
 	kinds := map[string]bool{}
 	for seed := range uint64(300) {
-		if show(seed) != show(seed) {
+		if first, second := show(seed), show(seed); first != second {
 			t.Fatalf("seed %d has two plans", seed)
 		}
 		p := newPlan(seed, 30*time.Second, "deny")

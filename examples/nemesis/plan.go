@@ -110,18 +110,11 @@ func newPlan(seed uint64, duration time.Duration, mode string) Plan {
 	for _, f := range profiles {
 		total += f.weight
 	}
-	var tracks [][]string
-	for n := r.IntN(total); ; {
-		f := profiles[len(profiles)-1]
-		for _, c := range profiles {
-			if n -= c.weight; n < 0 {
-				f = c
-				break
-			}
-		}
-		p.Profile, tracks = f.name, f.tracks
-		break
+	i := 0
+	for n := r.IntN(total) - profiles[0].weight; n >= 0; n -= profiles[i].weight {
+		i++
 	}
+	p.Profile = profiles[i].name
 	p.Nodes = []int{3, 3, 5}[r.IntN(3)]
 	p.OneWindow = r.IntN(2) == 0
 	p.Window = 10 * time.Minute
@@ -136,7 +129,7 @@ func newPlan(seed uint64, duration time.Duration, mode string) Plan {
 	if p.Profile != "calm" && r.IntN(2) == 0 {
 		p.Pulse = time.Duration(700+r.IntN(3000)) * time.Millisecond
 	}
-	for _, kinds := range tracks {
+	for _, kinds := range profiles[i].tracks {
 		p.Faults = append(p.Faults, p.track(r, kinds)...)
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.At - b.At) })

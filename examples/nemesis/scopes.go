@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 )
 
 // threshold is where pools begin to refuse; defaultShare is the pool of keys
@@ -140,10 +141,12 @@ const (
 // with demand beyond its limit from keys that nothing else limits.
 func fill(f *Facts, m ModelPlan) (ratio float64, ok bool) {
 	demand, executed := 0, 0
-	first, last := f.Plan.Duration, f.Plan.Duration*0
+	var first, last time.Duration // of those requests
 	for _, s := range f.Sent {
 		if s.Model == m.Name && f.Keys[s.Key].plain() {
-			demand++
+			if demand++; demand == 1 {
+				first = s.At
+			}
 			first, last = min(first, s.At), max(last, s.At)
 		}
 	}
