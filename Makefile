@@ -39,7 +39,7 @@ unit: # every package in random order, under the race detector
 # Real processes with real elections get the machine for themselves.
 e2e: # clusters of real processes
 	$(GO) test -race -shuffle=on $(TESTFLAGS) ./examples/e2e
-	$(GO) test $(TESTFLAGS) ./examples/nemesis
+	$(GO) test -race $(TESTFLAGS) ./examples/nemesis
 
 nemesis: ## kill, stop, cut off and disturb clusters for SEEDS=200 × DURATION=30s, PARALLEL=n at a time
 	$(GO) run ./examples/nemesis -seeds $(SEEDS) -duration $(DURATION) $(if $(PARALLEL),-parallel $(PARALLEL)) $(NEMESISFLAGS)

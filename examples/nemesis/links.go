@@ -50,9 +50,14 @@ func openLinks(addrs []string) (*links, error) {
 			if err != nil {
 				return nil, errors.Join(fmt.Errorf("listen between nodes: %w", err), l.close())
 			}
-			w := &way{ln: ln, from: i, to: j, conns: map[net.Conn]bool{}}
-			l.ways[i][j] = w
-			go l.serve(w)
+			l.ways[i][j] = &way{ln: ln, from: i, to: j, conns: map[net.Conn]bool{}}
+		}
+	}
+	for _, row := range l.ways { // strangers may knock at once
+		for _, w := range row {
+			if w != nil {
+				go l.serve(w)
+			}
 		}
 	}
 	return l, nil
