@@ -3,6 +3,9 @@
 VERSION  ?= 0.1.0
 FUZZTIME ?= 30s
 GO       ?= go
+SEEDS    ?= 200
+DURATION ?= 30s
+PARALLEL ?=
 # Extra flags for every `go test`, for example TESTFLAGS=-v.
 TESTFLAGS ?=
 
@@ -10,7 +13,7 @@ TESTFLAGS ?=
 QUICKSTART_KEY = sk-1234
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test unit e2e fuzz-smoke fuzz bench lint conformance clean
+.PHONY: help build run demo test unit e2e nemesis fuzz-smoke fuzz bench lint conformance clean
 
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,11 +34,15 @@ demo: ## play the worked example on three nodes and check its figures
 test: build lint unit e2e fuzz-smoke conformance ## everything a change must pass
 
 unit: # every package in random order, under the race detector
-	$(GO) test -race -shuffle=on $(TESTFLAGS) $$($(GO) list ./... | grep -v '/e2e$$')
+	$(GO) test -race -shuffle=on $(TESTFLAGS) $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/nemesis$$')
 
 # Real processes with real elections get the machine for themselves.
 e2e: # clusters of real processes
 	$(GO) test -race -shuffle=on $(TESTFLAGS) ./examples/e2e
+	$(GO) test -race $(TESTFLAGS) ./examples/nemesis
+
+nemesis: ## kill, stop, cut off and disturb clusters for SEEDS=200 × DURATION=30s, PARALLEL=n at a time
+	$(GO) run ./examples/nemesis -seeds $(SEEDS) -duration $(DURATION) $(if $(PARALLEL),-parallel $(PARALLEL)) $(NEMESISFLAGS)
 
 bench: ## measure what is promised about speed, side by side in one run
 	$(GO) run ./examples/bench

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/fsm"
@@ -18,6 +19,8 @@ import (
 type Admin struct {
 	o      Options
 	origin *http.CrossOriginProtection
+
+	digesting sync.Mutex // one caller at a time has the state encoded
 }
 
 var _ http.Handler = (*Admin)(nil)

@@ -17,6 +17,15 @@ type ClusterStatus struct {
 	AppliedIndex uint64      `json:"applied_index"`
 	Limits       string      `json:"limits"` // exact | share | allow
 	Nodes        []NodeState `json:"nodes"`
+	// Digest is there when it was asked for with ?digest=1.
+	Digest *StateDigest `json:"digest,omitempty"`
+}
+
+// StateDigest is a checksum of a node's replica. Nodes that have applied the
+// same index have the same one.
+type StateDigest struct {
+	AppliedIndex uint64 `json:"applied_index"`
+	SHA256       string `json:"sha256"`
 }
 
 // NodeRef names a node and its cluster address.
@@ -43,7 +52,7 @@ type NodeAnswer struct {
 	Node   string `json:"node"`   // "" if any node was good enough
 }
 
-func (a *Admin) clusterStatus(ctx context.Context, _ *call) (any, error) {
+func (a *Admin) clusterStatus(ctx context.Context, c *call) (any, error) {
 	s := a.o.Cluster.Status(ctx)
 	if s.Limits == "" {
 		s.Limits = a.o.Mode()
@@ -51,7 +60,18 @@ func (a *Admin) clusterStatus(ctx context.Context, _ *call) (any, error) {
 	if s.Nodes == nil {
 		s.Nodes = []NodeState{}
 	}
+	if c.query.Get("digest") == "1" {
+		s.Digest = a.digest()
+	}
 	return s, nil
+}
+
+// digest lets one caller at a time encode the state.
+func (a *Admin) digest() *StateDigest {
+	a.digesting.Lock()
+	defer a.digesting.Unlock()
+	index, sum := a.o.State.DigestAt()
+	return &StateDigest{AppliedIndex: index, SHA256: sum}
 }
 
 // removeNode answers POST /cluster/remove {"node"}.

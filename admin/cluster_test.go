@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,36 @@ func TestClusterStatusHasTheDocumentedShape(t *testing.T) {
 	r.nodes.status = admin.ClusterStatus{}
 	if got := r.ok("GET", "/cluster/status", ""); got["leader"] != nil || len(got["nodes"].([]any)) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A read may wait for the leader first; a window's times are counted from the
+// moment at which the window was looked at.
+func TestTimesOfAWindowAreNotThoseOfTheQuestion(t *testing.T) {
+	var r *rig
+	wait := time.Duration(0)
+	r = newRig(t, func(o *admin.Options) {
+		o.Refresh = func(context.Context) error { r.now = r.now.Add(wait); return nil }
+	})
+	shown := func() any {
+		return r.ok("GET", "/limits?model=fast", "")["models"].([]any)[0].(map[string]any)["window_started_at"]
+	}
+	admintest.Count(t, r.store, "n1", limiter.Ticket{Model: "gpt-5.6-luna"}, 30)
+	started := shown()
+	wait = 700 * time.Millisecond
+	if got := shown(); got != started || started == nil {
+		t.Errorf("the window began at %v, and at %v when the leader took %s to answer", started, got, wait)
+	}
+}
+
+func TestADigestIsShownToWhoAsksForIt(t *testing.T) {
+	r := newRig(t)
+	if got := r.ok("GET", "/cluster/status", ""); got["digest"] != nil {
+		t.Errorf("nobody asked: %v", got["digest"])
+	}
+	got, _ := r.ok("GET", "/cluster/status?digest=1", "")["digest"].(map[string]any)
+	if index, sum := r.state.DigestAt(); got["sha256"] != sum || got["applied_index"] != float64(index) || len(sum) != 64 {
+		t.Errorf("%v, the state has %s at %d", got, sum, index)
 	}
 }
 

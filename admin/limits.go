@@ -56,8 +56,10 @@ func (a *Admin) showLimits(_ context.Context, c *call) (any, error) {
 		model = r.Group
 	}
 	answer := LimitsAnswer{Limits: a.o.Mode(), Models: []ModelLimits{}, Upstream: []struct{}{}}
-	for _, m := range a.o.State.Limits(model) {
-		answer.Models = append(answer.Models, modelLimits(m, c.now))
+	windows := a.o.State.Limits(model)
+	now := a.now() // not when the question came: the leader was asked since
+	for _, m := range windows {
+		answer.Models = append(answer.Models, modelLimits(m, now))
 	}
 	return answer, nil
 }

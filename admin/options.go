@@ -39,6 +39,9 @@ type State interface {
 	Limits(model string) []limiter.ModelState
 	// Backup captures the state; the two arguments are noted in it.
 	Backup(clusterID, version string) (*fsm.Backup, error)
+	// DigestAt returns a checksum of the whole state and the index of the entry
+	// that it is the state of. It encodes everything.
+	DigestAt() (index uint64, digest string)
 }
 
 // Cluster is the membership. Any goroutine calls.

@@ -26,6 +26,9 @@ type clock struct {
 	byWall bool         // old entries are followed by the wall time that passed
 	live   bool         // the estimate is known to be current
 	window time.Duration
+
+	proposed bool         // this node has stamped an entry,
+	first    limiter.Time // and its first stamp was this
 }
 
 func (c *clock) read() limiter.Time {
@@ -41,11 +44,27 @@ func (c *clock) raise(t limiter.Time) {
 	c.offset = max(c.offset, t-limiter.Time(c.mono()))
 }
 
+// follow takes the stamp of an entry or a snapshot. Before the first one the
+// estimate is the time since this process started, which is nobody's clock but
+// that of a cluster's first leader: so another's stamp replaces it, once.
+func (c *clock) follow(stamp limiter.Time) {
+	own := c.proposed && c.first == stamp
+	if c.stamp == 0 && c.wall == 0 && !c.live && !own {
+		c.offset = stamp - limiter.Time(c.mono())
+		return
+	}
+	c.raise(stamp)
+}
+
 // prepare returns what is noted in front of a new command.
 func (c *clock) prepare() (stamp limiter.Time, wall int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(max(c.estimate(), 0), maxStamp), c.now().UnixNano()
+	stamp = min(max(c.estimate(), 0), maxStamp)
+	if !c.proposed {
+		c.proposed, c.first = true, stamp
+	}
+	return stamp, c.now().UnixNano()
 }
 
 // applied notes an entry. old: it lay in this node's log when the process
@@ -53,8 +72,8 @@ func (c *clock) prepare() (stamp limiter.Time, wall int64) {
 func (c *clock) applied(stamp limiter.Time, wall int64, window time.Duration, old bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.follow(stamp)
 	c.stamp, c.wall, c.window = stamp, wall, window
-	c.raise(stamp)
 	if !old {
 		c.byWall, c.live = false, true
 		return
@@ -67,8 +86,8 @@ func (c *clock) applied(stamp limiter.Time, wall int64, window time.Duration, ol
 func (c *clock) restored(stamp limiter.Time, wall int64, window time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.follow(stamp)
 	c.stamp, c.wall, c.window = stamp, wall, window
-	c.raise(stamp)
 	c.addDowntime()
 }
 

@@ -49,6 +49,27 @@ func TestClockRunsOnUnderConstantLoad(t *testing.T) {
 	near(t, "clock after a second of back-to-back commits", r.s.ClockNow(), time.Second)
 }
 
+// Nodes that form a cluster were not started at one moment. If one that waited
+// long kept its own count, windows would end early as soon as it led.
+func TestANodeThatWaitedForOthersTakesTheClusterClock(t *testing.T) {
+	cmd := command{kind: cmdRegister, payload: []byte(`{"node":"n","nonce":"x"}`)}.encode()
+	r := newRig(t)
+	r.time.pass(time.Hour)
+	r.log.apply(1, appendEntry(limiter.Time(time.Second), 1, cmd))
+	near(t, "clock after the first entry of another's", r.s.ClockNow(), time.Second)
+	r.time.pass(time.Minute)
+	r.log.apply(2, appendEntry(limiter.Time(2*time.Second), 1, cmd))
+	near(t, "clock that is only raised from then on", r.s.ClockNow(), time.Minute+time.Second)
+
+	from, fresh := newRig(t), newRig(t)
+	from.log.apply(1, appendEntry(limiter.Time(time.Second), 1, cmd))
+	fresh.time.pass(time.Hour)
+	if err := restore(fresh.s, takeSnapshot(t, from.s)); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "clock after another's snapshot", fresh.s.ClockNow(), time.Second)
+}
+
 func TestStampsNeverGoBack(t *testing.T) {
 	r := newRig(t)
 	cmd := command{kind: cmdRegister, payload: []byte(`{"node":"n","nonce":"x"}`)}.encode()

@@ -264,12 +264,20 @@ func (r *snapshotReader) full(b []byte) error {
 // Digest returns the SHA-256 of the whole state in hex. Replicas that applied
 // the same index have the same one. It encodes everything: for tests and checks.
 func (s *State) Digest() string {
+	_, digest := s.DigestAt()
+	return digest
+}
+
+// DigestAt returns the digest together with the index of the entry that made
+// the state what it is. Apply waits only while the state is captured, not while
+// it is encoded. Any goroutine calls.
+func (s *State) DigestAt() (index uint64, digest string) {
 	s.mu.Lock()
 	c := s.capture()
 	s.mu.Unlock()
 	h := sha256.New()
 	if err := writeSnapshot(h, c); err != nil {
-		return "error: " + err.Error()
+		return c.position.Index, "error: " + err.Error()
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return c.position.Index, hex.EncodeToString(h.Sum(nil))
 }

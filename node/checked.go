@@ -21,8 +21,9 @@ type bothStores interface {
 // It reports; what an error means for the node is the caller's business. The
 // entry's checksum lives in its Extensions field, which is not used otherwise.
 type checkedStore struct {
-	inner bothStores
-	path  string
+	inner       bothStores
+	path        string
+	beforeWrite func()
 }
 
 var _ bothStores = (*checkedStore)(nil)
@@ -117,11 +118,13 @@ func (s *checkedStore) StoreLogs(logs []*raft.Log) error {
 		copies[i].Extensions = entrySum(l)
 		ptrs[i] = &copies[i]
 	}
+	s.beforeWrite()
 	return guard(func() error { return s.inner.StoreLogs(ptrs) })
 }
 
 // DeleteRange implements raft.LogStore.
 func (s *checkedStore) DeleteRange(low, high uint64) error {
+	s.beforeWrite()
 	return guard(func() error { return s.inner.DeleteRange(low, high) })
 }
 
@@ -129,6 +132,7 @@ func (s *checkedStore) DeleteRange(low, high uint64) error {
 func (s *checkedStore) Set(key, val []byte) error {
 	framed := append(make([]byte, 0, len(val)+crcSize), val...)
 	framed = binary.BigEndian.AppendUint32(framed, valueSum(key, val))
+	s.beforeWrite()
 	return guard(func() error { return s.inner.Set(key, framed) })
 }
 

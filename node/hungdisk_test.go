@@ -63,7 +63,7 @@ func openSickCluster(t *testing.T, size int, patience time.Duration) ([]*testNod
 			o.StorePatience = patience
 		})
 		o = o.withDefaults()
-		st, err := openStores(o.DataDir, o.Logger)
+		st, err := openStores(o.DataDir, func() {}, o.Logger)
 		if err != nil {
 			t.Fatal(err)
 		}

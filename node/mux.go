@@ -27,6 +27,7 @@ type mux struct {
 	logger  *slog.Logger
 	raft    *queue
 	forward *queue
+	connect func(ctx context.Context, addr string) (net.Conn, error)
 	// greet settles a raft/1 connection before Raft sees it.
 	greet func(net.Conn) error
 
@@ -40,10 +41,10 @@ type mux struct {
 	closed bool
 }
 
-func newMux(ln net.Listener, creds *credentials, logger *slog.Logger, greet func(net.Conn) error) *mux {
+func newMux(ln net.Listener, o Options, creds *credentials, logger *slog.Logger, greet func(net.Conn) error) *mux {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &mux{
-		ln: ln, creds: creds, logger: logger, greet: greet,
+		ln: ln, creds: creds, logger: logger, connect: o.Dial, greet: greet,
 		raft: newQueue(ln.Addr()), forward: newQueue(ln.Addr()),
 		ctx: ctx, cancel: cancel,
 		slots: make(chan struct{}, maxHandshakes),
@@ -141,8 +142,7 @@ func (m *mux) dial(ctx context.Context, addr, proto string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "tcp", addr)
+	raw, err := m.connect(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("dialling %s: %w", addr, err)
 	}

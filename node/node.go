@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		}
 	}
 	logger := o.Logger.With("component", "node")
-	st, err := openStores(o.DataDir, logger)
+	st, err := openStores(o.DataDir, o.BeforeWrite, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func open(ctx context.Context, o Options, st *stores, logger *slog.Logger) (*Nod
 	n.cluster.Store(&cluster)
 	n.stop, n.cancel = context.WithCancel(context.Background())
 	n.book = &addressBook{configured: n.configuredAddress, heard: map[string]string{}}
-	n.mux = newMux(ln, creds, n.logger, n.greeted)
+	n.mux = newMux(ln, o, creds, n.logger, n.greeted)
 	n.client = newClient(n.mux, n.clusterID, n.stop)
 	n.server = n.newHTTPServer()
 	n.reads.do, n.localReads.do = n.readRound, n.localRound

@@ -78,6 +78,12 @@ type Options struct {
 	// AppliedIndex returns the index of the last entry that FSM has applied.
 	// Called from any goroutine.
 	AppliedIndex func() uint64
+	// Dial opens a TCP connection to a member's advertised address. Called from
+	// any goroutine; ctx bounds it. Default: a net.Dialer.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// BeforeWrite is called before each write to the log or to Raft's votes, on
+	// the goroutine that waits for that write. Default: nothing.
+	BeforeWrite func()
 	// Answer serves Ask of other members. Called from any goroutine.
 	Answer func(ctx context.Context, question []byte) ([]byte, error)
 	// Logger receives the node's and Raft's messages. Default: none.
@@ -122,6 +128,15 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Prepare == nil {
 		o.Prepare = func(cmd []byte) []byte { return cmd }
+	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	if o.BeforeWrite == nil {
+		o.BeforeWrite = func() {}
 	}
 	if o.Answer == nil {
 		o.Answer = func(context.Context, []byte) ([]byte, error) {

@@ -63,7 +63,7 @@ func Recover(o RecoverOptions) (Recovered, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Recovered{}, fmt.Errorf("there is no log in %s: check the data directory; a node without data has nothing to recover, it joins", o.DataDir)
 	}
-	st, err := openStores(o.DataDir, o.Logger)
+	st, err := openStores(o.DataDir, func() {}, o.Logger)
 	if err != nil {
 		return Recovered{}, err
 	}

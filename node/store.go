@@ -36,11 +36,12 @@ type stores struct {
 	snapshot uint64 // index of the newest snapshot
 }
 
-// openStores opens what dir holds, or memory if dir is empty.
-func openStores(dir string, logger *slog.Logger) (*stores, error) {
+// openStores opens what dir holds, or memory if dir is empty. beforeWrite is
+// called before every write.
+func openStores(dir string, beforeWrite func(), logger *slog.Logger) (*stores, error) {
 	if dir == "" {
 		mem := raft.NewInmemStore()
-		return &stores{checkedStore: &checkedStore{inner: mem, path: "memory"}, snaps: raft.NewInmemSnapshotStore()}, nil
+		return &stores{checkedStore: &checkedStore{inner: mem, path: "memory", beforeWrite: beforeWrite}, snaps: raft.NewInmemSnapshotStore()}, nil
 	}
 	dir = filepath.Join(dir, raftDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -52,7 +53,7 @@ func openStores(dir string, logger *slog.Logger) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{checkedStore: &checkedStore{inner: bolt, path: path}, closer: bolt, path: path}
+	s := &stores{checkedStore: &checkedStore{inner: bolt, path: path, beforeWrite: beforeWrite}, closer: bolt, path: path}
 	s.snaps, err = openSnapshots(dir, logger)
 	if err == nil {
 		err = s.inspect()

@@ -19,7 +19,7 @@ import (
 func filledStore(t testing.TB) (dir string, content []byte) {
 	t.Helper()
 	dir = t.TempDir()
-	s, err := openStores(dir, Options{}.withDefaults().Logger)
+	s, err := openStores(dir, func() {}, Options{}.withDefaults().Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func filledStore(t testing.TB) (dir string, content []byte) {
 
 // readAll opens the stores and reads all of them, as Raft would.
 func readAll(dir string) error {
-	s, err := openStores(dir, Options{}.withDefaults().Logger)
+	s, err := openStores(dir, func() {}, Options{}.withDefaults().Logger)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (s *brokenStore) GetLog(uint64, *raft.Log) error { panic("page 7 is odd") }
 
 func TestAStoreThatPanicsReturnsAnError(t *testing.T) {
 	t.Parallel()
-	s := &checkedStore{inner: &brokenStore{bothStores: raft.NewInmemStore()}, path: "p"}
+	s := &checkedStore{inner: &brokenStore{bothStores: raft.NewInmemStore()}, path: "p", beforeWrite: func() {}}
 	if err := s.GetLog(1, &raft.Log{}); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}

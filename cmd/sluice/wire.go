@@ -43,6 +43,7 @@ type app struct {
 	kept     atomic.Uint64                // the last log entry that may lie before a full stop
 	observer atomic.Pointer[limiter.Gate] // the gate, once there is one
 	proposer proposer
+	faults   faults
 	started  atomic.Bool // the start is over; says "ready" once, not after every reload
 }
 
@@ -62,7 +63,7 @@ type app struct {
 func start(ctx context.Context, f *config.File, lookup config.Lookup, logger *slog.Logger) (*app, error) {
 	a := &app{
 		file: f, lookup: lookup, logger: logger, fatal: make(chan error, 4),
-		cleanup: cleanups{logger: logger}, front: &front{logger: logger}, registry: prometheus.NewRegistry(),
+		faults: newFaults(lookup), cleanup: cleanups{logger: logger}, front: &front{logger: logger}, registry: prometheus.NewRegistry(),
 	}
 	a.kept.Store(math.MaxUint64) // until the log is open
 	for _, step := range []func(context.Context) error{
@@ -83,7 +84,7 @@ func start(ctx context.Context, f *config.File, lookup config.Lookup, logger *sl
 }
 
 func (a *app) openState(context.Context) error {
-	s, err := fsm.Open(fsm.Options{
+	s, err := fsm.Open(a.faults.ofState(fsm.Options{
 		Dir:       a.file.Node.Gateway.DataDir,
 		Logger:    a.logger.With("component", "fsm"),
 		OnFatal:   a.fail,
@@ -94,7 +95,7 @@ func (a *app) openState(context.Context) error {
 			}
 			return nil
 		},
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("open the state: %w", err)
 	}
@@ -105,7 +106,7 @@ func (a *app) openState(context.Context) error {
 
 func (a *app) openNode(ctx context.Context) error {
 	c := a.file.Node.Cluster
-	n, err := node.Open(ctx, node.Options{
+	n, err := node.Open(ctx, a.faults.ofNode(node.Options{
 		ID: c.NodeID, DataDir: a.file.Node.Gateway.DataDir,
 		Listen: c.Listen, Advertise: c.Advertise, Join: c.Join, BootstrapExpect: c.BootstrapExpect,
 		Secret: c.Secret.Reveal(), CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile,
@@ -115,7 +116,7 @@ func (a *app) openNode(ctx context.Context) error {
 		FSM: a.state, FSMIndex: a.state.LoadedIndex(), AppliedIndex: a.state.AppliedIndex,
 		Prepare: a.state.Prepare, Answer: a.answer,
 		Logger: a.logger,
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("start the node: %w", err)
 	}

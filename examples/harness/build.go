@@ -20,6 +20,12 @@ func Binary(ctx context.Context, dir string) (string, error) {
 	if path := os.Getenv(BinaryEnv); path != "" {
 		return filepath.Abs(path)
 	}
+	return Build(ctx, dir)
+}
+
+// Build builds the binary below dir, whatever SLUICE_BIN says, with the given
+// build tags.
+func Build(ctx context.Context, dir string, tags ...string) (string, error) {
 	// A module that only requires sluice knows where it is, but not the
 	// checksums of what the command needs: so build in the module's own directory.
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sluice")
@@ -29,7 +35,7 @@ func Binary(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("find module sluice (set %s to use a built binary): %w", BinaryEnv, err)
 	}
 	path := filepath.Join(dir, "sluice")
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/sluice")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "-tags", strings.Join(tags, ","), "./cmd/sluice")
 	build.Dir = strings.TrimSpace(string(root))
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build sluice: %w\n%s", err, out)

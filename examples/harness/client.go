@@ -103,6 +103,11 @@ func (c *Client) Open(ctx context.Context, method, path string, body any, header
 	for k, v := range header {
 		req.Header[http.CanonicalHeaderKey(k)] = v
 	}
+	if req.Header.Get("Idempotency-Key") != "" {
+		// net/http takes it for leave to send the request again by itself, after
+		// which nobody can say what an error means. It cannot without the body.
+		req.GetBody = nil
+	}
 	return c.http.Do(req)
 }
 

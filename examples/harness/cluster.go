@@ -33,6 +33,15 @@ type Options struct {
 	Env           []string      // NAME=value, added to the environment
 	Flags         []string      // added to `sluice serve`
 	Patience      time.Duration // for the first readiness; 0 means 30 s
+	// Dir is where the nodes' files and logs go; Close leaves it alone. "" makes
+	// a directory that Close removes.
+	Dir string
+	// Ports are the first and the last of the ports that nodes may have; zero
+	// means 20000 to 32000.
+	Ports [2]int
+	// Prepared is called when the nodes' directories and addresses are known,
+	// before any of them starts.
+	Prepared func(*Cluster) error
 }
 
 func (o *Options) validate() error {
@@ -45,6 +54,12 @@ func (o *Options) validate() error {
 	o.Nodes = max(o.Nodes, 1)
 	if o.IDPrefix == "" {
 		o.IDPrefix = "n"
+	}
+	if o.Ports == [2]int{} {
+		o.Ports = [2]int{lowestPort, highestPort}
+	}
+	if o.Ports[0] < 1 || o.Ports[1] < o.Ports[0] || o.Ports[1] > 65535 {
+		return fmt.Errorf("harness: ports %d to %d; use a range within 1 to 65535", o.Ports[0], o.Ports[1])
 	}
 	if o.MasterKey == "" {
 		o.MasterKey = DefaultMasterKey
@@ -62,6 +77,7 @@ func (o *Options) validate() error {
 type Cluster struct {
 	Nodes []*Node
 	dir   string
+	keep  bool // the directory is the caller's
 	ports ports
 	o     Options // as completed by start
 	once  sync.Once
@@ -74,11 +90,13 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sluice-cluster-")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the cluster: %w", err)
+	c := &Cluster{dir: o.Dir, keep: o.Dir != "", ports: ports{low: o.Ports[0], high: o.Ports[1]}}
+	if !c.keep {
+		var err error
+		if c.dir, err = os.MkdirTemp("", "sluice-cluster-"); err != nil {
+			return nil, fmt.Errorf("make a directory for the cluster: %w", err)
+		}
 	}
-	c := &Cluster{dir: dir}
 	if err := c.start(ctx, o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -115,6 +133,11 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		c.Nodes = append(c.Nodes, n)
 	}
 	c.o = o
+	if o.Prepared != nil {
+		if err := o.Prepared(c); err != nil {
+			return err
+		}
+	}
 	for _, n := range c.Nodes {
 		if err := n.Start(); err != nil {
 			return err
@@ -253,7 +276,10 @@ func (c *Cluster) Close() error {
 			}
 			n.http.CloseIdleConnections()
 		}
-		c.err = errors.Join(append(errs, os.RemoveAll(c.dir))...)
+		if !c.keep {
+			errs = append(errs, os.RemoveAll(c.dir))
+		}
+		c.err = errors.Join(errs...)
 	})
 	return c.err
 }

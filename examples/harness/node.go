@@ -44,6 +44,21 @@ var ErrNotRunning = errors.New("node is not running")
 // URL returns the base address of the HTTP API.
 func (n *Node) URL() string { return "http://" + n.HTTPAddr }
 
+// Dir returns the working directory of the process: its configuration and logs.
+func (n *Node) Dir() string { return n.dir }
+
+// Rewrite replaces the node's configuration file, for its next start or Hangup.
+func (n *Node) Rewrite(config string) error {
+	path := filepath.Join(n.dir, "sluice.toml")
+	if err := os.WriteFile(path+".new", []byte(config), 0o600); err != nil {
+		return fmt.Errorf("replace the configuration of %s: %w", n.ID, err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Hangup has the process read its configuration file again (SIGHUP).
+func (n *Node) Hangup() error { return n.signal(syscall.SIGHUP) }
+
 // Start runs the process. It does not wait for readiness: see Ready.
 func (n *Node) Start() error {
 	n.mu.Lock()

@@ -18,8 +18,9 @@ const (
 
 // ports are given out once per process.
 type ports struct {
-	mu    sync.Mutex
-	given map[int]bool
+	low, high int
+	mu        sync.Mutex
+	given     map[int]bool
 }
 
 // take returns n loopback addresses that nobody listens on.
@@ -34,7 +35,7 @@ func (p *ports) take(n int) ([]string, error) {
 		if len(addrs) == n {
 			return addrs, nil
 		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		port := p.low + rand.IntN(p.high-p.low+1)
 		if p.given[port] {
 			continue
 		}
