@@ -26,7 +26,7 @@ type ModelLimits struct {
 	TPM             Gauge        `json:"tpm"`
 	Saturation      float64      `json:"saturation"`
 	Threshold       float64      `json:"threshold"`
-	Mode            string       `json:"mode"` // generous | strict
+	Mode            string       `json:"mode"` // generous | strict | work_conserving
 	Pools           []PoolLimits `json:"pools"`
 }
 
@@ -69,6 +69,9 @@ func modelLimits(m limiter.ModelState, now time.Time) ModelLimits {
 	}
 	if m.Strict {
 		l.Mode = "strict"
+	}
+	if m.Conserving {
+		l.Mode = "work_conserving"
 	}
 	if m.Live {
 		l.WindowStartedAt, l.ResetsAt = ptr(timestamp(now.Add(-m.Age))), ptr(timestamp(now.Add(m.ResetsIn)))

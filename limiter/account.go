@@ -74,6 +74,10 @@ type account struct {
 	// come back: a refusal from before is not for good.
 	returned atomic.Int64
 	missed   atomic.Int64 // admissions that found no permit since the last wish for some
+	told     atomic.Int64 // of a pool: node time from which the ledger has to hear of it again
+	pressed  atomic.Int64 // of a pool: node time until which permits are not called back for it again
+
+	active int // of a model: pools that were active when it was last observed; of the applying goroutine
 
 	// Of the batcher.
 	rate  float64 // admissions per second, lately
@@ -94,6 +98,9 @@ func (a *account) mayUse(l *lease, on *basis, now time.Duration) bool {
 		return false
 	}
 	n, limited := on.limits.Tokens.Get()
+	if on.sharing.Conserving {
+		return !limited || a.own.Load() < l.ownUntil // beyond the pool's own part too
+	}
 	return !limited || a.model != nil && !l.strict || a.tokens(l) < n && a.own.Load() < l.ownUntil
 }
 
@@ -117,6 +124,24 @@ type basis struct {
 	threshold float64
 	reserved  bool
 	window    time.Duration
+	sharing   Sharing // of a pool
+}
+
+// pressEvery is how often permits are called back for a pool under
+// work-conserving allocation. Others live on what it waits for, so that the last
+// permits are always out, and calling for them all the time would leave nobody any.
+const pressEvery = 500 * time.Millisecond
+
+// conserving reports whether it is a pool's under work-conserving allocation.
+func (on *basis) conserving() bool { return on != nil && on.sharing.Conserving }
+
+// press reports whether to call permits back for the scope.
+func (a *account) press(on *basis, now time.Duration) bool {
+	if !on.conserving() {
+		return true
+	}
+	until := a.pressed.Load()
+	return int64(now) >= until && a.pressed.CompareAndSwap(until, int64(now+pressEvery))
 }
 
 // same reports whether two bases say the same.
@@ -128,6 +153,7 @@ type refused struct {
 	dimension  Dimension
 	until      time.Duration // node time until which it is repeated without asking
 	end        time.Duration // node time at which the scope's window ends
+	fits       time.Duration // node time from which the request could fit
 	saturation float64
 	standing   Standing
 	model      Standing

@@ -128,8 +128,15 @@ func (b *bank) remember(t *Ticket, d *Decision, on *basis, at time.Duration) {
 	}
 	r := &refused{on: on, dimension: d.Dimension, end: at + d.ResetIn, saturation: d.Saturation, standing: d.Standings[d.Scope], model: d.Standings[ScopeModel]}
 	r.until = r.end
-	if !d.Final || a.returned.Load() > int64(at) {
+	if d.Scope == ScopePool { // sooner, if others give up a part of the model by then
+		r.until = min(r.until, at+d.RetryIn)
+	}
+	r.fits = r.until
+	switch {
+	case a.returned.Load() > int64(at), !d.Final && !on.conserving():
 		r.until = min(r.until, b.now()+refusalMemory)
+	case !d.Final:
+		r.until = min(r.until, b.now()+pressEvery/2)
 	}
 	a.refused.Store(r)
 }
@@ -144,7 +151,7 @@ func (b *bank) refusal(pa *path, now time.Duration) *Decision {
 		if m := st.account.model; r == nil || now >= r.until || !r.on.same(st.on) || m != nil && !m.strict.Load() {
 			continue
 		}
-		wait := r.end - now
+		wait, fits := r.end-now, r.fits-now
 		if d == nil {
 			d = &Decision{Scope: st.scope, Dimension: r.dimension, ResetIn: wait, Saturation: r.saturation, Pool: pa.pool, Strict: true}
 			for s := range d.Standings {
@@ -153,7 +160,7 @@ func (b *bank) refusal(pa *path, now time.Duration) *Decision {
 			d.Standings[ScopeModel] = r.model
 			d.Standings[st.scope] = r.standing
 		}
-		d.RetryIn = max(d.RetryIn, wait)
+		d.RetryIn = max(d.RetryIn, fits)
 	}
 	return d
 }

@@ -150,12 +150,14 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 	}
 	now := g.bank.now()
 	var got [NumScopes]*lease
-	if !g.bank.draw(pa, now, &got) {
-		return g.warmReceipt(pa, &got), nil
-	}
-	if d := g.bank.refusal(pa, now); d != nil {
-		g.bank.putBack(pa, &got)
-		return g.conclude(&pa.ticket, d, nil)
+	if short := g.bank.draw(pa, now, &got); !pa.due(now) {
+		if !short {
+			return g.warmReceipt(pa, &got), nil
+		}
+		if d := g.bank.refusal(pa, now); d != nil {
+			g.bank.putBack(pa, &got)
+			return g.conclude(&pa.ticket, d, nil)
+		}
 	}
 	return g.admitByLog(ctx, &waiter{ticket: t, path: pa, got: got})
 }

@@ -28,6 +28,8 @@ type Ledger struct {
 	expires  queue // models in the order in which their windows opened
 	keys     subjects
 	teams    subjects
+	active   map[string]activity // by model; of work-conserving allocation
+	lapses   queue               // models in the order in which their activity is looked through
 }
 
 // session is one node's current process run and the answer it may ask for again.
@@ -109,6 +111,7 @@ func NewLedger() *Ledger {
 		models:   map[string]*modelCount{},
 		keys:     newSubjects(),
 		teams:    newSubjects(),
+		active:   map[string]activity{},
 	}
 }
 
@@ -145,6 +148,7 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	l.prune(now, rules.Window)
 	l.keys.prune(now, rules.Window)
 	l.teams.prune(now, rules.Window)
+	l.pruneActivity(now)
 	for i := range b.Settles {
 		l.settle(now, b.Node, &b.Settles[i], rules)
 	}
@@ -163,7 +167,7 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	}
 	s.answer.Grants = s.answer.Grants[:0]
 	for i := range b.Grants {
-		s.answer.Grants = append(s.answer.Grants, l.grant(now, &b.Grants[i], p, rules.Window))
+		s.answer.Grants = append(s.answer.Grants, l.grant(now, &b.Grants[i], p, &rules))
 	}
 	return &s.answer, nil
 }

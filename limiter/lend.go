@@ -129,7 +129,10 @@ func (on *basis) tokensFor(g *Grant, parts int64) int64 {
 	if !limited {
 		return math.MaxInt64 / 2
 	}
-	if on.reserved && !g.Strict {
+	switch {
+	case on.sharing.Conserving:
+		return g.Room / (2 * parts)
+	case on.reserved && !g.Strict:
 		n = int64(on.threshold * float64(n))
 	}
 	return max(n-g.Used.Tokens, 0) / (2 * parts)
@@ -175,14 +178,17 @@ func (g *Gate) remember(w *waiter, d *Decision, sent time.Duration) {
 		return
 	}
 	g.putBack(w)
-	if on := w.path.basis(d.Scope); on != nil {
-		g.bank.remember(&w.ticket, d, on, sent)
+	if st := w.path.step(d.Scope); st != nil {
+		g.bank.remember(&w.ticket, d, st.on, sent)
 	}
 }
 
 // park keeps a waiter whose refusal is not final; false if it has to be told.
 func (g *Gate) park(w *waiter, d *Decision) bool {
 	if d.Admitted || d.Final || d.Dimension != Requests || w.path == nil || w.tries == parkTries || w.over.Load() {
+		return false
+	}
+	if a := w.path.step(d.Scope); a != nil && w.tries == 0 && !a.account.press(a.on, g.bank.now()) {
 		return false
 	}
 	w.tries++

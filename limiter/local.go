@@ -31,6 +31,7 @@ func (l *localLedger) reserve(t *Ticket, p Policy, d *Decision) {
 	l.ledger.prune(now, rules.Window)
 	l.ledger.keys.prune(now, rules.Window)
 	l.ledger.teams.prune(now, rules.Window)
+	l.ledger.pruneActivity(now)
 	l.ledger.reserve(now, localNode, t, &noneHeld, p, rules, d)
 }
 

@@ -15,6 +15,7 @@ type naive struct {
 	p      *tablePolicy
 	events []*naiveEvent
 	open   map[string]Time // scope name → start of its newest window
+	tries  []naiveTry      // requests that no limit of key or team kept out
 }
 
 type naiveEvent struct {
@@ -23,6 +24,11 @@ type naiveEvent struct {
 	slots   []string
 	tokens  int64
 	settled bool
+}
+
+type naiveTry struct {
+	model, pool string
+	at          Time
 }
 
 type naiveScope struct {
@@ -87,6 +93,17 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 		strict = max(ratio(r, m.Limits.Requests), ratio(tok, m.Limits.Tokens)) >= m.Threshold
 	}
 	for _, s := range scopes {
+		if s.kind == "model" {
+			if pool := n.p.models[t.Model].Pool(t.Priority); pool != nil {
+				n.tries = append(n.tries, naiveTry{t.Model, pool.Name, now})
+			}
+		}
+		if s.kind == "pool" && n.p.rules.Sharing.Conserving {
+			if why := n.conserve(t, now); why != "" {
+				return nil, s.name + why
+			}
+			continue
+		}
 		if s.kind == "pool" && !strict {
 			continue
 		}
@@ -117,15 +134,63 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 	return e, ""
 }
 
+// conserve is work-conserving allocation as the documentation puts it.
+func (n *naive) conserve(t Ticket, now Time) string {
+	m, s := n.p.models[t.Model], n.p.rules.Sharing
+	mine := m.Pool(t.Priority)
+	pools := []*PoolPolicy{m.Default}
+	for _, p := range m.Pools {
+		pools = append(pools, p)
+	}
+	used := func(p *PoolPolicy) [2]int64 {
+		r, tok, _ := n.used(naiveScope{name: "pool:" + t.Model + "/" + p.Name, windowOf: "model:" + t.Model}, now)
+		return [2]int64{r, tok}
+	}
+	floor := func(p *PoolPolicy) [2]int64 { return [2]int64{p.Floor.Requests.n, p.Floor.Tokens.n} }
+	r, tok, _ := n.used(naiveScope{name: "model:" + t.Model, windowOf: "model:" + t.Model}, now)
+	total, unmet, idle := [2]int64{r, tok}, [2]int64{}, false
+	for _, p := range pools {
+		active := false
+		for _, y := range n.tries {
+			active = active || y.model == t.Model && y.pool == p.Name && now < y.at.Add(s.Active)
+		}
+		missing := [2]int64{max(floor(p)[0]-used(p)[0], 0), max(floor(p)[1]-used(p)[1], 0)}
+		switch {
+		case p == mine:
+		case active:
+			unmet[0], unmet[1] = unmet[0]+missing[0], unmet[1]+missing[1]
+		case missing != [2]int64{}:
+			idle = true
+		}
+	}
+	for dim, l := range []Limit{m.Limits.Requests, m.Limits.Tokens} {
+		limit, ok := l.Get()
+		if !ok || used(mine)[dim] < floor(mine)[dim] {
+			continue
+		}
+		held := int64(0)
+		if idle {
+			held = int64(s.HoldBack*float64(limit) + 1e-9)
+		}
+		if total[dim]+1+unmet[dim]+held > limit {
+			return []string{" requests", " tokens"}[dim]
+		}
+	}
+	return ""
+}
+
 func randomTable(r *rand.Rand) *tablePolicy {
 	lim := func() Limit {
 		if r.IntN(3) == 0 {
 			return Limit{}
 		}
-		return Of(int64(r.IntN(8)))
+		return Of(int64(r.IntN(12)))
 	}
 	p := newTable()
 	p.rules.Window = time.Duration(5+r.IntN(20)) * time.Second
+	if r.IntN(2) == 0 {
+		p.rules.Sharing = Sharing{Conserving: true, HoldBack: float64(r.IntN(3)) / 4, Active: time.Duration(1+r.IntN(20)) * time.Second}
+	}
 	for i := range 3 {
 		res := Reservation{Default: float64(r.IntN(5)) / 4, Threshold: float64(r.IntN(5)) / 4}
 		if r.IntN(3) > 0 {
@@ -211,13 +276,16 @@ func reload(t *testing.T, l *Ledger, now Time, window time.Duration) *Ledger {
 
 func TestLoadLedgerRefusesWhatNoLedgerCanHold(t *testing.T) {
 	for name, st := range map[string]LedgerState{
-		"negative requests": {Models: []CountState{{Name: "m", Requests: -1}}},
-		"negative start":    {Models: []CountState{{Name: "m", Start: NoWindow}}},
-		"model twice":       {Models: []CountState{{Name: "m"}, {Name: "m"}}},
-		"pool twice":        {Models: []CountState{{Name: "m", Pools: []CountState{{Name: "p"}, {Name: "p"}}}}},
-		"key twice":         {Keys: []SubjectState{{ID: "k"}, {ID: "k"}}},
-		"no slots":          {Teams: []SubjectState{{ID: "t", Slots: []SlotState{{"n", 0}}}}},
-		"future epoch":      {Epoch: 1, Sessions: []SessionState{{Node: "n", Epoch: 2}}},
+		"negative requests":  {Models: []CountState{{Name: "m", Requests: -1}}},
+		"negative start":     {Models: []CountState{{Name: "m", Start: NoWindow}}},
+		"model twice":        {Models: []CountState{{Name: "m"}, {Name: "m"}}},
+		"pool twice":         {Models: []CountState{{Name: "m", Pools: []CountState{{Name: "p"}, {Name: "p"}}}}},
+		"key twice":          {Keys: []SubjectState{{ID: "k"}, {ID: "k"}}},
+		"no slots":           {Teams: []SubjectState{{ID: "t", Slots: []SlotState{{"n", 0}}}}},
+		"model active twice": {Active: []ActiveState{{Model: "m"}, {Model: "m"}}},
+		"pool active twice":  {Active: []ActiveState{{Model: "m", Pools: []PoolMark{{"p", 1}, {"p", 2}}}}},
+		"active never":       {Active: []ActiveState{{Model: "m", Pools: []PoolMark{{"p", -1}}}}},
+		"future epoch":       {Epoch: 1, Sessions: []SessionState{{Node: "n", Epoch: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if l, err := LoadLedger(st); err == nil {

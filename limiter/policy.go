@@ -35,6 +35,7 @@ type Rules struct {
 	Window       time.Duration // length of every rate window, > 0
 	TokenType    TokenType
 	IgnoreCached bool // true: cached prompt tokens do not count
+	Sharing      Sharing
 }
 
 // SubjectPolicy is what limits one key or one team.
@@ -69,4 +70,7 @@ type PoolPolicy struct {
 	Name   string // "" for the default pool
 	Share  float64
 	Limits Limits // cut from the model's
+	// Floor is what work-conserving allocation keeps for the pool while it is
+	// active: its Limits; of the default pool no more than the named ones leave.
+	Floor Limits
 }

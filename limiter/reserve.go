@@ -12,12 +12,20 @@ const SlotRetry = time.Second
 func (l *Ledger) reserve(now Time, node string, t *Ticket, held *Held, p Policy, rules Rules, d *Decision) {
 	mp := p.Model(t.Model)
 	d.look(l, now, t, p, mp, rules.Window)
-	d.Strict = mp != nil && d.Saturation >= mp.Threshold
+	d.Strict = mp != nil && rules.strict(mp, d.Saturation)
 	d.Admitted = true
 	for s := Scope(0); s < numScopes; s++ {
 		st := &d.Standings[s]
 		st.held = st.Start != NoWindow && st.Start == held[s]
-		if s != ScopePool || d.Strict {
+		if s == ScopePool && st.counts && rules.Sharing.Conserving {
+			// Who is kept out by a limit of its own does not wait for this model.
+			if d.Admitted || d.Scope == ScopeModel {
+				l.mark(now, t.Model, d.Pool, rules.Sharing.Active)
+			}
+			if d.Admitted {
+				d.checkPool(l, &question{now: now, model: t.Model, policy: mp, pool: mp.Pool(t.Priority), rules: &rules})
+			}
+		} else if s != ScopePool || d.Strict {
 			d.check(s, now, rules.Window)
 		}
 	}

@@ -36,7 +36,10 @@ func simPolicy(r *rand.Rand, window time.Duration, reserved bool) *tablePolicy {
 		return lim(most)
 	}
 	p := newTable()
-	p.rules = Rules{window, TokenType(r.IntN(3)), r.IntN(2) == 0}
+	p.rules = Rules{Window: window, TokenType: TokenType(r.IntN(3)), IgnoreCached: r.IntN(2) == 0}
+	if r.IntN(3) == 0 {
+		p.rules.Sharing = Sharing{Conserving: true, HoldBack: float64(r.IntN(3)) / 8, Active: between(r, 10*time.Millisecond, window)}
+	}
 	for _, m := range simModels {
 		res := Reservation{Default: float64(r.IntN(5)) / 4, Threshold: float64(r.IntN(5)) / 4}
 		if reserved && m == "m0" {
