@@ -75,7 +75,7 @@ type account struct {
 	returned atomic.Int64
 	missed   atomic.Int64 // admissions that found no permit since the last wish for some
 	told     atomic.Int64 // of a pool: node time from which the ledger has to hear of it again
-	pressed  atomic.Int64 // of a pool: node time until which permits are not called back for it again
+	pressed  atomic.Int64 // of a pool: node time since which permits are called back for it
 
 	active int // of a model: pools that were active when it was last observed; of the applying goroutine
 
@@ -128,9 +128,13 @@ type basis struct {
 }
 
 // pressEvery is how often permits are called back for a pool under
-// work-conserving allocation. Others live on what it waits for, so that the last
-// permits are always out, and calling for them all the time would leave nobody any.
-const pressEvery = 500 * time.Millisecond
+// work-conserving allocation, and pressFor how long. Others live on what it waits
+// for, so that some permits are always out, and calling for them all the time
+// would leave nobody any.
+const (
+	pressEvery = time.Second
+	pressFor   = 75 * time.Millisecond
+)
 
 // conserving reports whether it is a pool's under work-conserving allocation.
 func (on *basis) conserving() bool { return on != nil && on.sharing.Conserving }
@@ -140,8 +144,16 @@ func (a *account) press(on *basis, now time.Duration) bool {
 	if !on.conserving() {
 		return true
 	}
-	until := a.pressed.Load()
-	return int64(now) >= until && a.pressed.CompareAndSwap(until, int64(now+pressEvery))
+	if a.pressing(now) {
+		return true
+	}
+	since := a.pressed.Load()
+	return now >= time.Duration(since)+pressEvery && a.pressed.CompareAndSwap(since, int64(now))
+}
+
+// pressing reports whether permits are being called back for the pool.
+func (a *account) pressing(now time.Duration) bool {
+	return now < time.Duration(a.pressed.Load())+pressFor
 }
 
 // same reports whether two bases say the same.
@@ -152,6 +164,7 @@ type refused struct {
 	on         *basis
 	dimension  Dimension
 	until      time.Duration // node time until which it is repeated without asking
+	soon       time.Duration // the same, once permits have come back
 	end        time.Duration // node time at which the scope's window ends
 	fits       time.Duration // node time from which the request could fit
 	saturation float64

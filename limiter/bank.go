@@ -132,24 +132,28 @@ func (b *bank) remember(t *Ticket, d *Decision, on *basis, at time.Duration) {
 		r.until = min(r.until, at+d.RetryIn)
 	}
 	r.fits = r.until
-	switch {
-	case a.returned.Load() > int64(at), !d.Final && !on.conserving():
-		r.until = min(r.until, b.now()+refusalMemory)
-	case !d.Final:
-		r.until = min(r.until, b.now()+pressEvery/2)
+	r.soon = b.now() + refusalMemory
+	if on.conserving() && !a.pressing(b.now()) {
+		r.soon = b.now() + poolMemory
+	}
+	if !d.Final || a.returned.Load() > int64(at) {
+		r.until = min(r.until, r.soon)
 	}
 	a.refused.Store(r)
 }
 
 // refusal returns the first remembered refusal on the path as a Decision, nil
 // if there is none. The wait is the longest of those remembered.
-func (b *bank) refusal(pa *path, now time.Duration) *Decision {
+func (b *bank) refusal(pa *path, got *[NumScopes]*lease, now time.Duration) *Decision {
 	var d *Decision
 	for i := range pa.steps {
 		st := &pa.steps[i]
 		r := st.account.refused.Load()
 		if m := st.account.model; r == nil || now >= r.until || !r.on.same(st.on) || m != nil && !m.strict.Load() {
 			continue
+		}
+		if got[st.scope] != nil && r.on.conserving() {
+			continue // it is about those who have no permit
 		}
 		wait, fits := r.end-now, r.fits-now
 		if d == nil {

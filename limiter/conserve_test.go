@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,17 @@ func TestActivityIsForgotten(t *testing.T) {
 	}
 }
 
+func (l *sharedLog) pool(model, name string) Used {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.ledger.Inspect(l.now(), l.policy, model).Pools {
+		if p.Name == name {
+			return p.Used
+		}
+	}
+	return Used{}
+}
+
 // TestFloorsHoldOverNodesWithPermits lets two pools ask for far more than there
 // is on three nodes, with permits and remembered refusals.
 func TestFloorsHoldOverNodesWithPermits(t *testing.T) {
@@ -189,29 +201,22 @@ func TestFloorsHoldOverNodesWithPermits(t *testing.T) {
 				p.rules.Window, p.rules.Sharing.Active = 10*time.Second, 2*time.Second
 				l := newCluster(t, 3, p, 500*time.Millisecond)
 				defer l.close(t)
-				demand := func(d time.Duration) map[string]int64 {
-					served := map[string]int64{}
-					done := make(chan struct{})
+				demand := func(d time.Duration) {
+					var wg sync.WaitGroup
 					for pool, rate := range c.rate {
-						go func() {
-							n := sum(l.play(t, d, []float64{rate, rate, rate}, func(int) Ticket { return Ticket{Model: "m", Key: "k", Priority: pool} }))
-							l.mu.Lock()
-							served[pool] = n
-							l.mu.Unlock()
-							done <- struct{}{}
-						}()
+						wg.Go(func() {
+							l.play(t, d, []float64{rate, rate, rate}, func(int) Ticket { return Ticket{Model: "m", Key: "k", Priority: pool} })
+						})
 					}
-					for range c.rate {
-						<-done
-					}
-					return served
+					wg.Wait()
 				}
-				demand(l.policy.rules.Window + time.Millisecond) // the first window opens with its first request
+				demand(l.policy.rules.Window) // which ends a moment before the window does
 				before := l.batches
 				time.Sleep(100 * time.Millisecond)
-				served := demand(9 * time.Second)
+				demand(9 * time.Second)
+				time.Sleep(700 * time.Millisecond) // until the last permits are back
 				for pool, want := range c.want {
-					if n := served[pool]; n < want[0] || n > want[1] {
+					if n := l.pool("m", pool).Requests; n < want[0] || n > want[1] {
 						t.Errorf("%q was served %d, want %v", pool, n, want)
 					}
 				}

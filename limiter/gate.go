@@ -154,7 +154,7 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 		if !short {
 			return g.warmReceipt(pa, &got), nil
 		}
-		if d := g.bank.refusal(pa, now); d != nil {
+		if d := g.bank.refusal(pa, &got, now); d != nil {
 			g.bank.putBack(pa, &got)
 			return g.conclude(&pa.ticket, d, nil)
 		}

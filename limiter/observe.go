@@ -99,9 +99,31 @@ func (b *bank) observePoolReturns(model string, p Policy) {
 	if mp == nil || mp.Pools == nil {
 		return
 	}
-	b.observeReturn(ScopeRef{Scope: ScopePool, Model: model})
+	b.reconsider(ScopeRef{Scope: ScopePool, Model: model})
 	for pool := range mp.Pools {
-		b.observeReturn(ScopeRef{Scope: ScopePool, ID: pool, Model: model})
+		b.reconsider(ScopeRef{Scope: ScopePool, ID: pool, Model: model})
+	}
+}
+
+// reconsider lets the ledger be asked again, but for no permits before it admits.
+func (b *bank) reconsider(pool ScopeRef) {
+	a := b.open(pool)
+	if a == nil {
+		return
+	}
+	a.returned.Store(int64(b.now()))
+	r := a.refused.Load()
+	if r == nil {
+		return
+	}
+	soon := r.soon
+	if a.pressing(b.now()) {
+		soon = 0 // these were called back for it
+	}
+	if r.until > soon {
+		again := *r
+		again.until = soon
+		a.refused.CompareAndSwap(r, &again)
 	}
 }
 

@@ -115,3 +115,14 @@ func (pa *path) due(now time.Duration) bool {
 	last := pa.told.told.Load()
 	return now >= time.Duration(last) && pa.told.told.CompareAndSwap(last, int64(now+pa.every))
 }
+
+// hopeless reports whether the pool was last refused, in a window that still
+// runs. Permits of other scopes would then be of no use, and while they are out
+// no refusal is final.
+func (pa *path) hopeless(now time.Duration) bool {
+	if pa.told == nil {
+		return false
+	}
+	r := pa.told.refused.Load()
+	return r != nil && now < r.end
+}
