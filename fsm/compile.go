@@ -51,6 +51,8 @@ func Compile(c Config) (*Compiled, error) {
 			TokenType:    tokenTypes[c.Limits.TokenRateLimitType],
 			IgnoreCached: !c.Limits.CountCachedTokens,
 			Sharing:      c.Limits.sharing(),
+			Reserve:      c.Limits.TokenAccounting == AccountReserved,
+			Alone:        c.Limits.TokenAccounting == AccountReserved && c.Limits.Oversize == OversizeAlone,
 		},
 	}
 	var said warnings
@@ -81,6 +83,14 @@ func Compile(c Config) (*Compiled, error) {
 const (
 	AllocateBySaturation = "saturation"
 	AllocateConserving   = "work_conserving"
+)
+
+// The values of limits.token_accounting and limits.oversize.
+const (
+	AccountRecorded = "recorded"
+	AccountReserved = "reserve"
+	OversizeReject  = "reject"
+	OversizeAlone   = "alone"
 )
 
 // sharing returns how pools share a model.

@@ -49,7 +49,7 @@ type Deployment struct {
 // until Normalize has filled them in.
 type LimitSettings struct {
 	OnNoQuorum         limiter.NoQuorum `json:"on_no_quorum"`
-	TokenAccounting    string           `json:"token_accounting"` // recorded
+	TokenAccounting    string           `json:"token_accounting"` // recorded | reserve
 	Allocation         string           `json:"allocation"`       // saturation | work_conserving
 	TokenRateLimitType string           `json:"token_rate_limit_type"`
 	CountCachedTokens  bool             `json:"count_cached_tokens"`
@@ -59,6 +59,8 @@ type LimitSettings struct {
 	// HoldBack and ActiveWindow belong to work_conserving; no ActiveWindow is DefaultActiveWindow.
 	HoldBack     float64       `json:"hold_back,omitempty"`
 	ActiveWindow time.Duration `json:"active_window_ns,omitempty"`
+	// Oversize belongs to reserve: reject | alone; "" is reject.
+	Oversize string `json:"oversize,omitempty"`
 }
 
 // Lease returns how long permits may be held: a node acts on what it was

@@ -74,7 +74,10 @@ func (v *validator) settings() {
 		v.add("limits.lease_ttl", `use a short time such as "500ms", or 0 for no permits`, "%v is outside 0..%v", *t, maxLease)
 	}
 	v.oneOf("limits.on_no_quorum", string(c.Limits.OnNoQuorum), "share", "deny", "allow")
-	v.oneOf("limits.token_accounting", c.Limits.TokenAccounting, "recorded")
+	v.oneOf("limits.token_accounting", c.Limits.TokenAccounting, AccountRecorded, AccountReserved)
+	if c.Limits.Oversize != "" {
+		v.oneOf("limits.oversize", c.Limits.Oversize, OversizeReject, OversizeAlone)
+	}
 	v.oneOf("limits.allocation", c.Limits.Allocation, AllocateBySaturation, AllocateConserving)
 	v.conserving()
 	v.oneOf("limits.token_rate_limit_type", c.Limits.TokenRateLimitType, "total", "input", "output")

@@ -209,7 +209,7 @@ func (c *claims) fits(q *question, need amounts, end time.Duration) time.Duratio
 // checkPool holds the rule against a request that its model has room for.
 func (d *Decision) checkPool(l *Ledger, q *question) {
 	st := &d.Standings[ScopePool]
-	need := amounts{1, 1} // tokens: what is recorded must be below the limit
+	need := amounts{1, max(d.Need, 1)} // tokens: what is recorded must be below the limit
 	switch {
 	case st.held:
 		need.requests = 0
@@ -218,6 +218,9 @@ func (d *Decision) checkPool(l *Ledger, q *question) {
 	}
 	c := l.claims(q, false)
 	room := c.rooms(q)
+	if n, ok := q.policy.Limits.Tokens.Get(); ok && d.alone(n, c.used.tokens) {
+		room.tokens = need.tokens
+	}
 	if room.requests >= need.requests && room.tokens >= need.tokens {
 		return
 	}

@@ -144,8 +144,11 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 	if g.o.Lease() == 0 {
 		return g.admitByLog(ctx, &waiter{ticket: t})
 	}
+	estimate := t.Estimate
+	t.Estimate = Usage{}
 	pa := g.bank.path(&t, g.o.Policy())
 	if pa.logged {
+		t.Estimate = estimate
 		return g.admitByLog(ctx, &waiter{ticket: t})
 	}
 	now := g.bank.now()
@@ -214,7 +217,7 @@ func (g *Gate) conclude(t *Ticket, d *Decision, local *localLedger) (*Receipt, e
 		Limits: st.Limits, Model: d.Standings[ScopeModel].Limits,
 		Remaining: left, Saturation: d.Saturation,
 		RetryAfter: d.RetryIn, ResetAt: g.o.Now().Add(d.ResetIn).UTC(),
-		Standings: d.Standings,
+		Standings: d.Standings, Need: d.Need, Oversize: d.Oversize,
 	}
 }
 

@@ -54,6 +54,9 @@ func (c *count) live(now Time, window time.Duration) bool {
 	return c.start != NoWindow && now < c.start.Add(window)
 }
 
+// addTokens adds tokens, or takes off what was reserved and not used.
+func (c *count) addTokens(n int64) { c.tokens = max(c.tokens+n, 0) }
+
 // open makes the window run at now, from now if it was over.
 func (c *count) open(now Time, window time.Duration) {
 	if !c.live(now, window) {
@@ -181,14 +184,14 @@ func (l *Ledger) Applied(b *Batch) bool {
 
 // settle adds the tokens to the windows of admission that still run, and frees slots.
 func (l *Ledger) settle(now Time, node string, s *Settle, rules Rules) {
-	tokens := rules.counted(s.Usage)
+	tokens := rules.counted(s.Usage) - s.Reserved
 	t := &s.Ticket
 	if m := l.models[t.Model]; m != nil && s.Starts[ScopeModel] != NoWindow && m.start == s.Starts[ScopeModel] {
-		m.tokens += tokens
+		m.addTokens(tokens)
 		// A pool that counted the request has the model's start; its name is not
 		// looked up again, because the reservation may have changed since.
 		if s.Starts[ScopePool] != NoWindow {
-			m.pool(s.Pool).tokens += tokens
+			m.pool(s.Pool).addTokens(tokens)
 		}
 	}
 	l.keys.settle(now, node, t.Key, s, ScopeKey, ScopeKeyModel, tokens, rules.Window)

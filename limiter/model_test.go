@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,7 +23,7 @@ type naiveEvent struct {
 	t       Ticket
 	scopes  map[string]Time // scope name → window counted in
 	slots   []string
-	tokens  int64
+	tokens  int64 // taken in advance, and once it is settled those used
 	settled bool
 }
 
@@ -71,9 +72,7 @@ func (n *naive) used(s naiveScope, now Time) (requests, tokens, parallel int64) 
 	for _, e := range n.events {
 		if at, counted := e.scopes[s.name]; counted && ok && at == start {
 			requests++
-			if e.settled {
-				tokens += e.tokens
-			}
+			tokens += e.tokens
 		}
 		for _, slot := range e.slots {
 			if slot == s.name && !e.settled {
@@ -87,6 +86,20 @@ func (n *naive) used(s naiveScope, now Time) (requests, tokens, parallel int64) 
 func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 	scopes := n.scopes(t)
 	full := func(used int64, l Limit) bool { v, ok := l.Get(); return ok && used >= v }
+	need := int64(0)
+	if n.p.rules.Reserve {
+		need = n.p.rules.counted(t.Estimate)
+		if why := n.oversize(t, scopes, need); why != "" {
+			return nil, why
+		}
+	}
+	short := func(used int64, l Limit) bool {
+		v, ok := l.Get()
+		if ok && need > v && v > 0 {
+			return used > 0 // alone
+		}
+		return ok && used+max(need, 1) > v
+	}
 	strict := false
 	if m := n.p.models[t.Model]; m != nil {
 		r, tok, _ := n.used(naiveScope{name: "model:" + t.Model, windowOf: "model:" + t.Model}, now)
@@ -99,7 +112,7 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 			}
 		}
 		if s.kind == "pool" && n.p.rules.Sharing.Conserving {
-			if why := n.conserve(t, now); why != "" {
+			if why := n.conserve(t, now, need); why != "" {
 				return nil, s.name + why
 			}
 			continue
@@ -113,11 +126,11 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 			return nil, s.name + " parallel"
 		case full(r, s.limits.Requests):
 			return nil, s.name + " requests"
-		case full(tok, s.limits.Tokens):
+		case short(tok, s.limits.Tokens):
 			return nil, s.name + " tokens"
 		}
 	}
-	e := &naiveEvent{t: t, scopes: map[string]Time{}}
+	e := &naiveEvent{t: t, tokens: need, scopes: map[string]Time{}}
 	for _, s := range scopes {
 		if s.limits.Parallel.IsSet() {
 			e.slots = append(e.slots, s.name)
@@ -134,8 +147,21 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 	return e, ""
 }
 
+func (n *naive) oversize(t Ticket, scopes []naiveScope, need int64) string {
+	if n.p.rules.Alone {
+		return ""
+	}
+	for _, s := range scopes {
+		lends := s.kind == "pool" && (n.p.rules.Sharing.Conserving || n.p.models[t.Model].Threshold > 0)
+		if v, ok := s.limits.Tokens.Get(); ok && v > 0 && need > v && !lends {
+			return s.name + " oversize"
+		}
+	}
+	return ""
+}
+
 // conserve is work-conserving allocation as the documentation puts it.
-func (n *naive) conserve(t Ticket, now Time) string {
+func (n *naive) conserve(t Ticket, now Time, need int64) string {
 	m, s := n.p.models[t.Model], n.p.rules.Sharing
 	mine := m.Pool(t.Priority)
 	pools := []*PoolPolicy{m.Default}
@@ -165,14 +191,15 @@ func (n *naive) conserve(t Ticket, now Time) string {
 	}
 	for dim, l := range []Limit{m.Limits.Requests, m.Limits.Tokens} {
 		limit, ok := l.Get()
-		if !ok || used(mine)[dim] < floor(mine)[dim] {
+		more := []int64{1, max(need, 1)}[dim]
+		if !ok || used(mine)[dim]+more <= floor(mine)[dim] || dim == 1 && need > limit && limit > 0 && total[dim] == 0 {
 			continue
 		}
 		held := int64(0)
 		if idle {
 			held = int64(s.HoldBack*float64(limit) + 1e-9)
 		}
-		if total[dim]+1+unmet[dim]+held > limit {
+		if total[dim]+more+unmet[dim]+held > limit {
 			return []string{" requests", " tokens"}[dim]
 		}
 	}
@@ -191,6 +218,7 @@ func randomTable(r *rand.Rand) *tablePolicy {
 	if r.IntN(2) == 0 {
 		p.rules.Sharing = Sharing{Conserving: true, HoldBack: float64(r.IntN(3)) / 4, Active: time.Duration(1+r.IntN(20)) * time.Second}
 	}
+	p.rules.Reserve, p.rules.Alone = r.IntN(2) == 0, r.IntN(2) == 0
 	for i := range 3 {
 		res := Reservation{Default: float64(r.IntN(5)) / 4, Threshold: float64(r.IntN(5)) / 4}
 		if r.IntN(3) > 0 {
@@ -229,7 +257,8 @@ func TestLedgerAgreesWithTheNaiveModel(t *testing.T) {
 					d.settle(f.e.t, f.dec, Usage{Input: f.e.tokens})
 				}
 				tk := Ticket{Model: fmt.Sprint("m", r.IntN(4)), Key: []string{"", "k0", "k1", "k2", "k3", "free"}[r.IntN(6)],
-					Team: []string{"", "t0"}[r.IntN(2)], Priority: []string{"", "a", "b", "zzz"}[r.IntN(4)]}
+					Team: []string{"", "t0"}[r.IntN(2)], Priority: []string{"", "a", "b", "zzz"}[r.IntN(4)],
+					Estimate: Usage{Input: int64(r.IntN(3)), Output: int64(r.IntN(3))}}
 				dec := d.ask(tk)
 				e, why := n.admit(tk, d.now)
 				if dec.Admitted != (e != nil) {
@@ -237,7 +266,9 @@ func TestLedgerAgreesWithTheNaiveModel(t *testing.T) {
 				}
 				if e != nil {
 					flying = append(flying, pair{e, dec})
-				} else if dec.RetryIn <= 0 || dec.RetryIn > max(p.rules.Window, SlotRetry) {
+				} else if dec.Oversize != strings.HasSuffix(why, "oversize") {
+					t.Fatalf("step %d: oversize is %v, the model refuses by %q", step, dec.Oversize, why)
+				} else if !dec.Oversize && dec.RetryIn <= 0 || dec.RetryIn > max(p.rules.Window, SlotRetry) {
 					t.Fatalf("step %d: retry in %v", step, dec.RetryIn)
 				}
 				if r.IntN(20) == 0 {

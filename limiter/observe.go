@@ -69,7 +69,7 @@ func (b *bank) observeSettle(s *Settle, own bool, l *Ledger, p Policy) {
 			a.seen.Store(&seen{start: l.startOf(ref, c), tokens: c.tokens})
 		}
 		if own { // after seen, so that no moment shows too few
-			a.settled(p.Rules().counted(s.Usage))
+			a.settled(p.Rules().news(s))
 		}
 	}
 }

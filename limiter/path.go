@@ -12,7 +12,8 @@ type path struct {
 	ticket  Ticket
 	steps   []step // in the order of checks
 	pool    string
-	logged  bool     // it needs a concurrency slot: always decided in the log
+	logged  bool     // it needs a concurrency slot or reserves tokens: always decided in the log
+	reserve bool     // tokens are reserved where they are limited
 	told    *account // of a pool that the ledger has to hear of now and then; nil if it need not
 	every   time.Duration
 }
@@ -24,7 +25,8 @@ type step struct {
 	on      *basis
 }
 
-// path returns the ticket's path for the present policy.
+// path returns the ticket's path for the present policy. The ticket is without
+// an estimate.
 func (b *bank) path(t *Ticket, p Policy) *path {
 	version := p.Version()
 	if found := b.paths.get(t); found != nil && found.version == version {
@@ -39,7 +41,7 @@ func (b *bank) path(t *Ticket, p Policy) *path {
 // resolve finds the scopes that limit the ticket, as the ledger's look does.
 func (b *bank) resolve(t *Ticket, p Policy) *path {
 	rules := p.Rules()
-	pa, window := &path{ticket: *t}, rules.Window
+	pa, window := &path{ticket: *t, reserve: rules.Reserve}, rules.Window
 	if t.Key != "" {
 		b.subject(pa, p.Key(t.Key), ScopeKey, ScopeKeyModel, window)
 	}
@@ -86,6 +88,7 @@ func (b *bank) step(pa *path, s Scope, on basis) {
 			b.revoke(a)
 		}
 	}
+	pa.logged = pa.logged || pa.reserve && on.limits.Tokens.IsSet()
 	pa.steps = append(pa.steps, step{scope: s, account: a, on: &on})
 }
 

@@ -101,6 +101,9 @@ func (l *Ledger) grant(now Time, a *Ask, p Policy, rules *Rules) Grant {
 	}
 	c.requests += n
 	c.lent = max(c.lent, now.Add(a.For))
+	if !limits.Tokens.IsSet() {
+		room = 0 // nothing to say
+	}
 	return Grant{
 		N: n, Start: start, EndIn: start.Add(window).Sub(now), Strict: strict,
 		Limits: *limits, Used: Used{Requests: c.requests, Tokens: c.tokens}, Room: room,

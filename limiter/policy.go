@@ -36,6 +36,12 @@ type Rules struct {
 	TokenType    TokenType
 	IgnoreCached bool // true: cached prompt tokens do not count
 	Sharing      Sharing
+	// Reserve: tokens are taken at admission by the ticket's estimate, and
+	// corrected when it is settled; otherwise they count when it is settled.
+	Reserve bool
+	// Alone: a request that is larger than a whole limit is admitted into an empty
+	// window; otherwise it is refused for good. Only with Reserve.
+	Alone bool
 }
 
 // SubjectPolicy is what limits one key or one team.

@@ -155,6 +155,9 @@ func (s *simLog) note() {
 			continue
 		}
 		w := simWindow{ref, start}
+		if most, ok := l.Tokens.Get(); ok && s.steady && p.rules.Reserve && !p.rules.Alone && ref.Scope != ScopePool && now < end && c.tokens > most {
+			s.t.Errorf("%+v counts %d reserved and used tokens, limit %d", w, c.tokens, most)
+		}
 		if now < end {
 			s.most[w] = max(s.most[w], bound(p, ref))
 		}

@@ -32,6 +32,7 @@ func (f *File) Render() string {
 	w.table("[limits]")
 	w.text("on_no_quorum", string(f.Cluster.Limits.OnNoQuorum))
 	w.text("token_accounting", f.Cluster.Limits.TokenAccounting)
+	w.text("oversize", f.Cluster.Limits.Oversize)
 	w.text("allocation", f.Cluster.Limits.Allocation)
 	if hold := f.Cluster.Limits.HoldBack; hold > 0 {
 		w.raw("hold_back", number(hold))
