@@ -77,8 +77,12 @@ func modelLimits(m limiter.ModelState, now time.Time) ModelLimits {
 		l.WindowStartedAt, l.ResetsAt = ptr(timestamp(now.Add(-m.Age))), ptr(timestamp(now.Add(m.ResetsIn)))
 	}
 	for _, p := range m.Pools {
-		l.Pools = append(l.Pools, PoolLimits{Priority: ptr(p.Name), Share: p.Share,
-			RPM: Gauge{p.Limits.Requests, p.Used.Requests}, TPM: Gauge{p.Limits.Tokens, p.Used.Tokens}})
+		l.Pools = append(l.Pools, poolLimits(p))
 	}
 	return l
+}
+
+func poolLimits(p limiter.PoolState) PoolLimits {
+	return PoolLimits{Priority: ptr(p.Name), Share: p.Share,
+		RPM: Gauge{p.Limits.Requests, p.Used.Requests}, TPM: Gauge{p.Limits.Tokens, p.Used.Tokens}}
 }

@@ -35,6 +35,8 @@ type State interface {
 	View() *fsm.View
 	// Limits returns the running windows of one model, or of all for "".
 	Limits(model string) []limiter.ModelState
+	// Explain says what one more request would meet now.
+	Explain(t limiter.Ticket) limiter.Explanation
 }
 
 // Cluster is the membership. Any goroutine calls.

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"maps"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +49,22 @@ active_window = "5m"
 	}
 	if want := map[string]int64{"a": 75, "b": 25}; !maps.Equal(got, want) {
 		t.Errorf("served %v, want %v", got, want)
+	}
+	r := chat(t, c.Nodes[2], keys["a"], "both")
+	told := r.Header.Get("X-Sluice-Explain")
+	_, path, found := strings.Cut(told, "; see=")
+	if r.Status != http.StatusTooManyRequests || !found || !strings.HasPrefix(told, "model requests; used=100; limit=100; fits-in=") {
+		t.Fatalf("status %d, x-sluice-explain: %q", r.Status, told)
+	}
+	r, err := c.Nodes[0].Admin().Get(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"admitted":false,"limited_by":"model","scope":"model","dimension":"requests"`,
+		`"priority":"a","share":0.75,"rpm":{"limit":75,"used":75}`, `"floor_rpm":25,"floor_tpm":null,"active":true`} {
+		if !strings.Contains(string(r.Body), want) {
+			t.Errorf("%s says nothing of %s: %s", path, want, r.Body)
+		}
 	}
 	l, err := c.Nodes[1].Admin().Limits(t.Context(), "both")
 	if err != nil || l.Mode != "work_conserving" {
