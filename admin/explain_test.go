@@ -9,11 +9,12 @@ import (
 
 func TestExplainTakesAKeyBySecretHashOrAlias(t *testing.T) {
 	r := newRig(t)
-	secret, hash := r.generate(`{"key_alias":"mine","metadata":{"priority":"prod"},"rpm_limit":0}`)
+	secret, made := r.generate(`{"key_alias":"mine","metadata":{"priority":"prod"},"rpm_limit":0}`)
+	hash, _ := made["token"].(string)
 	for _, key := range []string{secret, hash, "mine"} {
 		p := r.send("GET", "/limits/explain?model=fast&key="+key, "")
 		var e admin.ExplainAnswer
-		if err := json.Unmarshal(p.body, &e); p.status != 200 || err != nil {
+		if err := json.Unmarshal([]byte(p.body), &e); p.status != 200 || err != nil {
 			t.Fatalf("%d %s", p.status, p.body)
 		}
 		if e.Model != "gpt-5.6-luna" || e.Key == nil || *e.Key != hash || e.Priority == nil || *e.Priority != "prod" || e.Admitted ||
@@ -28,7 +29,7 @@ func TestExplainTakesAKeyBySecretHashOrAlias(t *testing.T) {
 		}
 	}
 	var e admin.ExplainAnswer
-	if p := r.send("GET", "/limits/explain?model=fast", ""); json.Unmarshal(p.body, &e) != nil || !e.Admitted || e.Key != nil || e.LimitedBy != nil {
+	if p := r.send("GET", "/limits/explain?model=fast", ""); json.Unmarshal([]byte(p.body), &e) != nil || !e.Admitted || e.Key != nil || e.LimitedBy != nil {
 		t.Errorf("the master key: %s", p.body)
 	}
 	for path, status := range map[string]int{
