@@ -180,6 +180,12 @@ func (l *sharedLog) pool(model, name string) Used {
 	return Used{}
 }
 
+func (l *sharedLog) entries() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.batches
+}
+
 // TestFloorsHoldOverNodesWithPermits lets two pools ask for far more than there
 // is on three nodes, with permits and remembered refusals.
 func TestFloorsHoldOverNodesWithPermits(t *testing.T) {
@@ -211,7 +217,7 @@ func TestFloorsHoldOverNodesWithPermits(t *testing.T) {
 					wg.Wait()
 				}
 				demand(l.policy.rules.Window) // which ends a moment before the window does
-				before := l.batches
+				before := l.entries()
 				time.Sleep(100 * time.Millisecond)
 				demand(9 * time.Second)
 				time.Sleep(700 * time.Millisecond) // until the last permits are back
@@ -223,7 +229,7 @@ func TestFloorsHoldOverNodesWithPermits(t *testing.T) {
 				if used := l.used("m").Requests; used > 1000 {
 					t.Errorf("%d of 1000 are counted", used)
 				}
-				if n := l.batches - before; n > 9*30*3 {
+				if n := l.entries() - before; n > 9*30*3 {
 					t.Errorf("%d entries in 9 s on three nodes, want at most 30 a second and node", n)
 				}
 			})
@@ -251,8 +257,8 @@ func TestWarmPoolStaysActive(t *testing.T) {
 			}
 			l.mu.Unlock()
 		}
-		if l.batches > 400 {
-			t.Errorf("%d entries for 2000 requests", l.batches)
+		if n := l.entries(); n > 400 {
+			t.Errorf("%d entries for 2000 requests", n)
 		}
 	})
 }
