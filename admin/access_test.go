@@ -20,7 +20,7 @@ var managed = map[string]string{
 	"POST /team/unblock": `{"team_id":"t"}`, "GET /team/list": "",
 	"GET /priority/list": "", "POST /priority/set": `{"priority":"p","share":0.1}`, "POST /priority/unset": `{"priority":"prod"}`,
 	"GET /config": "", "POST /config": `{"config":{"models":[]}}`, "GET /config/history": "", "POST /config/rollback": `{"version":1}`,
-	"GET /limits": "", "GET /model/info": "", "GET /v1/model/info": "", "GET /metrics": "",
+	"GET /limits": "", "GET /limits/explain": "", "GET /model/info": "", "GET /v1/model/info": "", "GET /metrics": "",
 	"GET /cluster/status": "", "POST /cluster/remove": `{"node":"n2"}`, "POST /cluster/transfer": `{}`,
 	"GET /cluster/backup": "", "POST /cluster/restore": `x`,
 }

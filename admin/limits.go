@@ -26,7 +26,7 @@ type ModelLimits struct {
 	TPM             Gauge        `json:"tpm"`
 	Saturation      float64      `json:"saturation"`
 	Threshold       float64      `json:"threshold"`
-	Mode            string       `json:"mode"` // generous | strict
+	Mode            string       `json:"mode"` // generous | strict | work_conserving
 	Pools           []PoolLimits `json:"pools"`
 }
 
@@ -72,12 +72,19 @@ func modelLimits(m limiter.ModelState, now time.Time) ModelLimits {
 	if m.Strict {
 		l.Mode = "strict"
 	}
+	if m.Conserving {
+		l.Mode = "work_conserving"
+	}
 	if m.Live {
 		l.WindowStartedAt, l.ResetsAt = ptr(timestamp(now.Add(-m.Age))), ptr(timestamp(now.Add(m.ResetsIn)))
 	}
 	for _, p := range m.Pools {
-		l.Pools = append(l.Pools, PoolLimits{Priority: ptr(p.Name), Share: p.Share,
-			RPM: Gauge{p.Limits.Requests, p.Used.Requests}, TPM: Gauge{p.Limits.Tokens, p.Used.Tokens}})
+		l.Pools = append(l.Pools, poolLimits(p))
 	}
 	return l
+}
+
+func poolLimits(p limiter.PoolState) PoolLimits {
+	return PoolLimits{Priority: ptr(p.Name), Share: p.Share,
+		RPM: Gauge{p.Limits.Requests, p.Used.Requests}, TPM: Gauge{p.Limits.Tokens, p.Used.Tokens}}
 }

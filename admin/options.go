@@ -42,6 +42,8 @@ type State interface {
 	// DigestAt returns a checksum of the whole state and the index of the entry
 	// that it is the state of. It encodes everything.
 	DigestAt() (index uint64, digest string)
+	// Explain says what one more request would meet now.
+	Explain(t limiter.Ticket) limiter.Explanation
 }
 
 // Cluster is the membership. Any goroutine calls.

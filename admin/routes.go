@@ -61,6 +61,7 @@ var table = buildTable([]route{
 	{method: "GET", path: "/model/info", handle: (*Admin).modelInfo},
 	{method: "GET", path: "/v1/model/info", handle: (*Admin).modelInfo},
 	{method: "GET", path: "/limits", handle: (*Admin).showLimits},
+	{method: "GET", path: "/limits/explain", handle: (*Admin).explainLimits},
 	{method: "GET", path: "/cluster/status", handle: (*Admin).clusterStatus},
 	{method: "POST", path: "/cluster/remove", handle: (*Admin).removeNode},
 	{method: "POST", path: "/cluster/transfer", handle: (*Admin).transferLeadership},

@@ -9,7 +9,7 @@ import (
 )
 
 // A batch's answer is a count and, per decision: flags, saturation (8 bytes, if
-// not 0), pool, slots, a mask of the standings that say anything, these, and
+// not 0), need (if not 0), pool, slots, a mask of the standings that say anything, these, and
 // for a refusal scope, dimension and the two durations. Then a count and, per
 // grant: flags, number, start, time to its end, and a standing.
 
@@ -18,6 +18,11 @@ const (
 	decisionSaturated = 1 << 1
 	decisionStrict    = 1 << 2
 	decisionFinal     = 1 << 3
+	decisionOversize  = 1 << 4
+	decisionNeeds     = 1 << 5 // Need follows the saturation
+	decisionFlags     = 1<<6 - 1
+	grantStrict       = 1 << 0
+	grantRoom         = 1 << 1 // Room is at the end
 	minDecision       = 4
 	minGrant          = 4
 	numDimensions     = 3
@@ -37,22 +42,33 @@ func appendAnswer(dst []byte, a *limiter.Answer) []byte {
 }
 
 func appendGrant(dst []byte, g *limiter.Grant) []byte {
-	strict := byte(0)
+	flags := byte(0)
 	if g.Strict {
-		strict = 1
+		flags |= grantStrict
 	}
-	dst = putUint(append(dst, strict), amount(g.N))
+	if g.Room > 0 {
+		flags |= grantRoom
+	}
+	dst = putUint(append(dst, flags), amount(g.N))
 	dst = putInt(dst, int64(g.EndIn))
-	return appendStanding(dst, &limiter.Standing{Start: g.Start, Limits: g.Limits, Used: g.Used})
+	dst = appendStanding(dst, &limiter.Standing{Start: g.Start, Limits: g.Limits, Used: g.Used})
+	if g.Room > 0 {
+		dst = putUint(dst, amount(g.Room))
+	}
+	return dst
 }
 
 func readGrant(r *reader, g *limiter.Grant) {
-	g.Strict = r.below(2, "strictness") == 1
+	flags := r.below((grantStrict|grantRoom)+1, "flags of a grant")
+	g.Strict = flags&grantStrict != 0
 	g.N = int64(r.below(maxAmount+1, "amount"))
 	g.EndIn = time.Duration(r.int())
 	var s limiter.Standing
 	readStanding(r, &s)
 	g.Start, g.Limits, g.Used = s.Start, s.Limits, s.Used
+	if flags&grantRoom != 0 {
+		g.Room = int64(r.below(maxAmount+1, "amount"))
+	}
 }
 
 func appendDecision(dst []byte, d *limiter.Decision) []byte {
@@ -69,9 +85,18 @@ func appendDecision(dst []byte, d *limiter.Decision) []byte {
 	if d.Final {
 		flags |= decisionFinal
 	}
+	if d.Oversize {
+		flags |= decisionOversize
+	}
+	if d.Need > 0 {
+		flags |= decisionNeeds
+	}
 	dst = append(dst, flags)
 	if d.Saturation != 0 {
 		dst = putFixed(dst, math.Float64bits(d.Saturation))
+	}
+	if d.Need > 0 {
+		dst = putUint(dst, amount(d.Need))
 	}
 	dst = putString(dst, d.Pool)
 	dst = append(dst, byte(d.Slots))
@@ -139,13 +164,16 @@ func readAnswer(b []byte) (*limiter.Answer, error) {
 // one before, and then shares its memory.
 func readDecision(r *reader, d *limiter.Decision, pool string) {
 	flags := r.byte()
-	if flags&^(decisionAdmitted|decisionSaturated|decisionStrict|decisionFinal) != 0 {
+	if flags&^byte(decisionFlags) != 0 {
 		r.fail("unknown flags of a decision")
 	}
 	d.Admitted = flags&decisionAdmitted != 0
-	d.Strict, d.Final = flags&decisionStrict != 0, flags&decisionFinal != 0
+	d.Strict, d.Final, d.Oversize = flags&decisionStrict != 0, flags&decisionFinal != 0, flags&decisionOversize != 0
 	if flags&decisionSaturated != 0 {
 		d.Saturation = math.Float64frombits(r.fixed())
+	}
+	if flags&decisionNeeds != 0 {
+		d.Need = int64(r.below(maxAmount+1, "amount"))
 	}
 	d.Pool = r.stringLike(pool)
 	d.Slots = limiter.SlotSet(r.byte())

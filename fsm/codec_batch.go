@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/limiter"
@@ -15,9 +16,11 @@ import (
 //	settles: count, then ticket, mask of starts, starts, pool(ref), slots, count, usage
 //	returns: count, then scope, id(ref), model(ref), start, number
 //	reserves: count, then ticket
-//	held: 0, or 1 and for each reservation mask of starts, starts
+//	extras: 1 for held, 2 for reserved, 4 for reports, or their sum
+//	held: for each reservation mask of starts, starts
 //	asks: count, then scope, id(ref), model(ref), want, parts, duration
-//	reports: nothing if there are none, else count, then scope, id(ref), model(ref), requests, tokens, slots, age
+//	reserved: for each reservation its estimate of input and output, for each settlement what was reserved
+//	reports: count, then scope, id(ref), model(ref), requests, tokens, slots, age
 //
 // where ref is an index into the strings and a ticket is four of them.
 
@@ -45,6 +48,17 @@ func appendBatch(dst []byte, b *limiter.Batch) []byte {
 	for i := range b.Reserves {
 		w.ticket(&b.Reserves[i])
 	}
+	extras := byte(0)
+	if b.Held != nil {
+		extras |= extraHeld
+	}
+	if reserves(b) {
+		extras |= extraReserved
+	}
+	if len(b.Reports) > 0 {
+		extras |= extraReports
+	}
+	w.buf = append(w.buf, extras)
 	w.held(b.Held)
 	w.buf = putUint(w.buf, uint64(len(b.Grants)))
 	for i := range b.Grants {
@@ -52,7 +66,12 @@ func appendBatch(dst []byte, b *limiter.Batch) []byte {
 		w.ref(&a.Ref)
 		w.buf = putUint(putUint(putUint(w.buf, amount(a.Want)), amount(a.Parts)), amount(int64(a.For)))
 	}
-	w.reports(b.Reports)
+	if extras&extraReserved != 0 {
+		w.reserved(b)
+	}
+	if extras&extraReports != 0 {
+		w.reports(b.Reports)
+	}
 	dst = putUint(dst, uint64(len(w.strings)))
 	for _, s := range w.strings {
 		dst = putString(dst, s)
@@ -117,21 +136,36 @@ func (w *batchWriter) ref(r *limiter.ScopeRef) {
 	w.str(r.Model)
 }
 
-func (w *batchWriter) held(held []limiter.Held) {
-	if held == nil {
-		w.buf = append(w.buf, 0)
-		return
+// The parts of a batch that most do not have.
+const (
+	extraHeld     = 1 << 0
+	extraReserved = 1 << 1
+	extraReports  = 1 << 2
+)
+
+// reserves reports whether tokens are reserved in the batch or were in what it settles.
+func reserves(b *limiter.Batch) bool {
+	return slices.ContainsFunc(b.Reserves, func(t limiter.Ticket) bool { return t.Estimate != limiter.Usage{} }) ||
+		slices.ContainsFunc(b.Settles, func(s limiter.Settle) bool { return s.Reserved != 0 })
+}
+
+func (w *batchWriter) reserved(b *limiter.Batch) {
+	for i := range b.Reserves {
+		e := &b.Reserves[i].Estimate
+		w.buf = putUint(putUint(w.buf, amount(e.Input)), amount(e.Output))
 	}
-	w.buf = append(w.buf, 1)
+	for i := range b.Settles {
+		w.buf = putUint(w.buf, amount(b.Settles[i].Reserved))
+	}
+}
+
+func (w *batchWriter) held(held []limiter.Held) {
 	for i := range held {
 		w.starts((*[limiter.NumScopes]limiter.Time)(&held[i]))
 	}
 }
 
 func (w *batchWriter) reports(reports []limiter.Report) {
-	if len(reports) == 0 {
-		return
-	}
 	w.buf = putUint(w.buf, uint64(len(reports)))
 	for i := range reports {
 		p := &reports[i]
@@ -159,12 +193,19 @@ func readBatch(b []byte) (*limiter.Batch, error) {
 	out.Settles = readList(&r.reader, minSettle, r.settle)
 	out.Returns = readList(&r.reader, minReturn, r.giveBack)
 	out.Reserves = readList(&r.reader, minTicket, r.ticket)
-	out.Held = r.held(len(out.Reserves))
+	extras := r.byte()
+	if extras&^(extraHeld|extraReserved|extraReports) != 0 {
+		r.fail("unknown parts")
+	}
+	if extras&extraHeld != 0 {
+		out.Held = r.held(len(out.Reserves))
+	}
 	out.Grants = readList(&r.reader, minAsk, r.ask)
-	if len(r.b) > 0 {
-		if out.Reports = readList(&r.reader, minReport, r.report); out.Reports == nil {
-			r.fail("reports are announced, and there are none")
-		}
+	if extras&extraReserved != 0 {
+		r.reserved(out)
+	}
+	if extras&extraReports != 0 {
+		out.Reports = readList(&r.reader, minReport, r.report)
 	}
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("%w: batch: %w", errUndecodable, err)
@@ -230,15 +271,16 @@ func (r *batchReader) ask(a *limiter.Ask) {
 	a.Want, a.Parts, a.For = r.amount(), r.amount(), time.Duration(r.amount())
 }
 
-func (r *batchReader) held(n int) []limiter.Held {
-	switch r.byte() {
-	case 0:
-		return nil
-	case 1:
-	default:
-		r.fail("held is neither there nor not")
-		return nil
+func (r *batchReader) reserved(b *limiter.Batch) {
+	for i := range b.Reserves {
+		b.Reserves[i].Estimate = limiter.Usage{Input: r.amount(), Output: r.amount()}
 	}
+	for i := range b.Settles {
+		b.Settles[i].Reserved = r.amount()
+	}
+}
+
+func (r *batchReader) held(n int) []limiter.Held {
 	out := make([]limiter.Held, n) // bounded: that many tickets were read
 	for i := range out {
 		r.starts((*[limiter.NumScopes]limiter.Time)(&out[i]))

@@ -39,6 +39,14 @@ func randomBatch(r *rand.Rand) *limiter.Batch {
 	for range r.IntN(5) {
 		b.Reserves = append(b.Reserves, randomTicket(r))
 	}
+	if r.IntN(2) == 0 {
+		for i := range b.Reserves {
+			b.Reserves[i].Estimate = limiter.Usage{Input: r.Int64N(1 << 40), Output: r.Int64N(1000)}
+		}
+		for i := range b.Settles {
+			b.Settles[i].Reserved = r.Int64N(1 << 40)
+		}
+	}
 	ref := func() limiter.ScopeRef {
 		return limiter.ScopeRef{Scope: limiter.Scope(r.IntN(limiter.NumScopes)), ID: "k", Model: "a"}
 	}
@@ -84,14 +92,17 @@ func randomAnswer(r *rand.Rand) *limiter.Answer {
 		if !d.Admitted {
 			d.Scope, d.Dimension = limiter.Scope(r.IntN(limiter.NumScopes)), limiter.Dimension(r.IntN(3))
 			d.RetryIn, d.ResetIn = time.Duration(r.Int64()), time.Duration(r.Int64())
-			d.Final = r.IntN(2) == 0
+			d.Final, d.Oversize = r.IntN(2) == 0, r.IntN(2) == 0
+		}
+		if r.IntN(2) == 0 {
+			d.Need = r.Int64N(1 << 40)
 		}
 		d.Strict = r.IntN(2) == 0
 		a.Decisions = append(a.Decisions, d)
 	}
 	for range r.IntN(3) {
 		a.Grants = append(a.Grants, limiter.Grant{N: r.Int64N(99), Start: limiter.Time(r.Int64N(1 << 40)), EndIn: time.Duration(r.Int64N(1 << 40)),
-			Strict: r.IntN(2) == 0, Limits: limiter.Limits{Requests: limit()}, Used: limiter.Used{Requests: r.Int64N(9), Tokens: r.Int64N(9)}})
+			Room: r.Int64N(3), Strict: r.IntN(2) == 0, Limits: limiter.Limits{Requests: limit()}, Used: limiter.Used{Requests: r.Int64N(9), Tokens: r.Int64N(9)}})
 	}
 	return a
 }
@@ -129,7 +140,6 @@ func TestCutOrLengthenedBytesAreRefused(t *testing.T) {
 	for len(b.Settles) == 0 || len(b.Reserves) == 0 {
 		b = randomBatch(r)
 	}
-	b.Reports = nil // at its end, where the first format had nothing
 	whole := appendBatch(nil, b)
 	for n := range whole {
 		if _, err := readBatch(whole[:n]); err == nil {

@@ -50,6 +50,9 @@ func Compile(c Config) (*Compiled, error) {
 			Window:       c.Window,
 			TokenType:    tokenTypes[c.Limits.TokenRateLimitType],
 			IgnoreCached: !c.Limits.CountCachedTokens,
+			Sharing:      c.Limits.sharing(),
+			Reserve:      c.Limits.TokenAccounting == AccountReserved,
+			Alone:        c.Limits.TokenAccounting == AccountReserved && c.Limits.Oversize == OversizeAlone,
 		},
 	}
 	var said warnings
@@ -74,6 +77,30 @@ func Compile(c Config) (*Compiled, error) {
 		out.targets[alias], _ = followAlias(c.Aliases, alias)
 	}
 	return out, nil
+}
+
+// The values of limits.allocation.
+const (
+	AllocateBySaturation = "saturation"
+	AllocateConserving   = "work_conserving"
+)
+
+// The values of limits.token_accounting and limits.oversize.
+const (
+	AccountRecorded = "recorded"
+	AccountReserved = "reserve"
+	OversizeReject  = "reject"
+	OversizeAlone   = "alone"
+)
+
+// sharing returns how pools share a model.
+func (l *LimitSettings) sharing() limiter.Sharing {
+	if l.Allocation != AllocateConserving {
+		return limiter.Sharing{}
+	}
+	s := limiter.Sharing{Conserving: true, HoldBack: l.HoldBack, Active: l.ActiveWindow}
+	setDefault(&s.Active, DefaultActiveWindow)
+	return s
 }
 
 var tokenTypes = map[string]limiter.TokenType{

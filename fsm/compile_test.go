@@ -129,6 +129,18 @@ func TestRulesFollowTheSettings(t *testing.T) {
 	if got := compile(t, cfg).Rules(); got != (limiter.Rules{Window: DefaultWindow, TokenType: limiter.OutputTokens, IgnoreCached: true}) {
 		t.Errorf("rules are %+v", got)
 	}
+	cfg.Limits.Allocation, cfg.Limits.HoldBack = AllocateConserving, 0.1
+	if got, want := compile(t, cfg).Rules().Sharing, (limiter.Sharing{Conserving: true, HoldBack: 0.1, Active: DefaultActiveWindow}); got != want {
+		t.Errorf("pools share by %+v, want %+v", got, want)
+	}
+	cfg.Limits.Oversize = OversizeAlone
+	if got := compile(t, cfg).Rules(); got.Reserve || got.Alone {
+		t.Errorf("tokens are recorded, but the rules are %+v", got)
+	}
+	cfg.Limits.TokenAccounting = AccountReserved
+	if got := compile(t, cfg).Rules(); !got.Reserve || !got.Alone {
+		t.Errorf("tokens are reserved, but the rules are %+v", got)
+	}
 }
 
 func TestHotLookupsDoNotAllocate(t *testing.T) {

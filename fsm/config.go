@@ -49,13 +49,18 @@ type Deployment struct {
 // until Normalize has filled them in.
 type LimitSettings struct {
 	OnNoQuorum         limiter.NoQuorum `json:"on_no_quorum"`
-	TokenAccounting    string           `json:"token_accounting"` // recorded
-	Allocation         string           `json:"allocation"`       // saturation
+	TokenAccounting    string           `json:"token_accounting"` // recorded | reserve
+	Allocation         string           `json:"allocation"`       // saturation | work_conserving
 	TokenRateLimitType string           `json:"token_rate_limit_type"`
 	CountCachedTokens  bool             `json:"count_cached_tokens"`
 	// LeaseTTL is how long a node may hold permits; nil: DefaultLeaseTTL, 0: it
 	// holds none, and every request is decided in the log.
 	LeaseTTL *time.Duration `json:"lease_ttl_ns,omitempty"`
+	// HoldBack and ActiveWindow belong to work_conserving; no ActiveWindow is DefaultActiveWindow.
+	HoldBack     float64       `json:"hold_back,omitempty"`
+	ActiveWindow time.Duration `json:"active_window_ns,omitempty"`
+	// Oversize belongs to reserve: reject | alone; "" is reject.
+	Oversize string `json:"oversize,omitempty"`
 }
 
 // Lease returns how long permits may be held: a node acts on what it was

@@ -16,6 +16,7 @@ const (
 	DefaultThreshold        = 0.5
 	DefaultSaturationTTL    = 60.0 // seconds
 	DefaultLeaseTTL         = 500 * time.Millisecond
+	DefaultActiveWindow     = 10 * time.Second
 	DefaultConnectTimeout   = 5 * time.Second
 	DefaultFirstByteTimeout = 120 * time.Second
 	DefaultIdleTimeout      = 60 * time.Second

@@ -202,6 +202,14 @@ func (s *State) Look(t *limiter.Ticket) limiter.Outlook {
 	return s.ledger.Look(now, t, s.view.Load().Policy())
 }
 
+// Explain says what one more request would meet now, as this replica has it.
+func (s *State) Explain(t limiter.Ticket) limiter.Explanation {
+	now := s.clock.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.Explain(now, s.view.Load().Policy(), t)
+}
+
 // Sessions lists the nodes' process runs that the ledger knows.
 func (s *State) Sessions() []limiter.SessionInfo {
 	s.mu.Lock()

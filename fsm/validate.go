@@ -26,6 +26,7 @@ const (
 	maxName     = 255 // bytes of a model, alias, deployment or priority name
 	maxDuration = 24 * time.Hour
 	maxLease    = time.Minute
+	maxActive   = time.Hour // the activity of names that clients make up is kept as long
 	maxWeight   = 1_000_000
 	maxLimit    = 1 << 53 // beyond this, shares of a limit are no longer exact
 	refPrefix   = "os.environ/"
@@ -73,9 +74,24 @@ func (v *validator) settings() {
 		v.add("limits.lease_ttl", `use a short time such as "500ms", or 0 for no permits`, "%v is outside 0..%v", *t, maxLease)
 	}
 	v.oneOf("limits.on_no_quorum", string(c.Limits.OnNoQuorum), "share", "deny", "allow")
-	v.oneOf("limits.token_accounting", c.Limits.TokenAccounting, "recorded")
-	v.oneOf("limits.allocation", c.Limits.Allocation, "saturation")
+	v.oneOf("limits.token_accounting", c.Limits.TokenAccounting, AccountRecorded, AccountReserved)
+	if c.Limits.Oversize != "" {
+		v.oneOf("limits.oversize", c.Limits.Oversize, OversizeReject, OversizeAlone)
+	}
+	v.oneOf("limits.allocation", c.Limits.Allocation, AllocateBySaturation, AllocateConserving)
+	v.conserving()
 	v.oneOf("limits.token_rate_limit_type", c.Limits.TokenRateLimitType, "total", "input", "output")
+}
+
+// conserving checks what goes with allocation = "work_conserving".
+func (v *validator) conserving() {
+	l := &v.config.Limits
+	if !(l.HoldBack >= 0 && l.HoldBack <= 1) { // NaN is in no range
+		v.add("limits.hold_back", "use a part of the limit such as 0.1", "%v is outside 0..1", l.HoldBack)
+	}
+	if l.ActiveWindow < 0 || l.ActiveWindow > maxActive {
+		v.add("limits.active_window", `use a duration such as "10s"`, "%v is not above 0 and at most %v", l.ActiveWindow, maxActive)
+	}
 }
 
 func (v *validator) duration(path string, d time.Duration) {

@@ -74,6 +74,10 @@ type account struct {
 	// come back: a refusal from before is not for good.
 	returned atomic.Int64
 	missed   atomic.Int64 // admissions that found no permit since the last wish for some
+	told     atomic.Int64 // of a pool: node time from which the ledger has to hear of it again
+	pressed  atomic.Int64 // of a pool: node time since which permits are called back for it
+
+	active int // of a model: pools that were active when it was last observed; of the applying goroutine
 
 	// Of the batcher.
 	rate  float64 // admissions per second, lately
@@ -94,6 +98,9 @@ func (a *account) mayUse(l *lease, on *basis, now time.Duration) bool {
 		return false
 	}
 	n, limited := on.limits.Tokens.Get()
+	if on.sharing.Conserving {
+		return !limited || a.own.Load() < l.ownUntil // beyond the pool's own part too
+	}
 	return !limited || a.model != nil && !l.strict || a.tokens(l) < n && a.own.Load() < l.ownUntil
 }
 
@@ -117,6 +124,36 @@ type basis struct {
 	threshold float64
 	reserved  bool
 	window    time.Duration
+	sharing   Sharing // of a pool
+}
+
+// pressEvery is how often permits are called back for a pool under
+// work-conserving allocation, and pressFor how long. Others live on what it waits
+// for, so that some permits are always out, and calling for them all the time
+// would leave nobody any.
+const (
+	pressEvery = time.Second
+	pressFor   = 75 * time.Millisecond
+)
+
+// conserving reports whether it is a pool's under work-conserving allocation.
+func (on *basis) conserving() bool { return on != nil && on.sharing.Conserving }
+
+// press reports whether to call permits back for the scope.
+func (a *account) press(on *basis, now time.Duration) bool {
+	if !on.conserving() {
+		return true
+	}
+	if a.pressing(now) {
+		return true
+	}
+	since := a.pressed.Load()
+	return now >= time.Duration(since)+pressEvery && a.pressed.CompareAndSwap(since, int64(now))
+}
+
+// pressing reports whether permits are being called back for the pool.
+func (a *account) pressing(now time.Duration) bool {
+	return now < time.Duration(a.pressed.Load())+pressFor
 }
 
 // same reports whether two bases say the same.
@@ -127,7 +164,9 @@ type refused struct {
 	on         *basis
 	dimension  Dimension
 	until      time.Duration // node time until which it is repeated without asking
+	soon       time.Duration // the same, once permits have come back
 	end        time.Duration // node time at which the scope's window ends
+	fits       time.Duration // node time from which the request could fit
 	saturation float64
 	standing   Standing
 	model      Standing

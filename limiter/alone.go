@@ -57,7 +57,8 @@ type aloneReceipt struct {
 
 // admit decides a ticket at node time now. ErrNoQuorum: its part of some limit
 // is nothing at all, or is not known.
-func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64, window time.Duration) (*Decision, *aloneReceipt, error) {
+func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64) (*Decision, *aloneReceipt, error) {
+	window := o.Rules.Window
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	al.sweep(now, window)
@@ -65,7 +66,8 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64, wi
 		return nil, nil, ErrNoQuorum
 	}
 	d := &Decision{Admitted: true, Pool: o.Pool, Standings: o.Standings}
-	if !al.check(now, t, o, parts, window, d) {
+	v := verdict{al: al, now: now, ticket: t, outlook: o, parts: parts, decision: d}
+	if !v.check() {
 		return nil, nil, ErrNoQuorum
 	}
 	if !d.Admitted {
@@ -80,118 +82,6 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64, wi
 	return d, al.take(now, t, d, window), nil
 }
 
-// check holds every scope's part against the ticket; false if a part is nothing.
-func (al *alone) check(now time.Duration, t *Ticket, o *Outlook, parts int64, window time.Duration, d *Decision) bool {
-	for s := Scope(0); s < numScopes; s++ {
-		st := &d.Standings[s]
-		if !st.counts && !st.Limits.Parallel.IsSet() {
-			continue
-		}
-		c := al.counts[refOf(s, t, o.Pool)]
-		if c == nil {
-			c = &aloneCount{}
-		}
-		c.ring.advance(now, window)
-		part := partOf{count: c, st: st, parts: parts, endsIn: o.EndsIn[s], window: window}
-		if s == ScopeModel {
-			d.Saturation = part.saturation()
-			d.Strict = d.Saturation >= o.Threshold
-		}
-		if s == ScopePool && !d.Strict {
-			continue
-		}
-		if !part.check(now, s, d) {
-			return false
-		}
-	}
-	return true
-}
-
-// partOf is a node's part of one scope's limits.
-type partOf struct {
-	count  *aloneCount
-	st     *Standing
-	parts  int64
-	endsIn time.Duration // of the window that runs; 0: none
-	window time.Duration
-}
-
-// left returns what may still be admitted of a limit: of its part of the limit,
-// and of its part of what the running window had left.
-func (p *partOf) left(limit, used, ring, unreported int64) int64 {
-	left := limit/p.parts - ring
-	if p.endsIn > 0 {
-		left = min(left, max(limit-used, 0)/p.parts-unreported)
-	}
-	return left
-}
-
-// check refuses where nothing is left; false if the part of a limit that is
-// not 0 is nothing at all.
-func (p *partOf) check(now time.Duration, s Scope, d *Decision) bool {
-	c, st := p.count, p.st
-	if n, ok := st.Limits.Parallel.Get(); ok && c.slots >= max(n-st.Used.Parallel, 0)/p.parts {
-		if n > 0 && n < p.parts {
-			return false
-		}
-		d.refuse(s, Parallel, SlotRetry, SlotRetry)
-	}
-	for _, dim := range []Dimension{Requests, Tokens} {
-		limit, used, ring, unreported := st.Limits.Requests, st.Used.Requests, c.ring.total.requests, c.unreported.requests
-		if dim == Tokens {
-			limit, used, ring, unreported = st.Limits.Tokens, st.Used.Tokens, c.ring.total.tokens, c.unreported.tokens
-		}
-		n, ok := limit.Get()
-		if !ok || p.left(n, used, ring, unreported) > 0 {
-			continue
-		}
-		if n > 0 && n < p.parts {
-			return false
-		}
-		wait := p.wait(now, dim, n/p.parts)
-		d.refuse(s, dim, wait, wait)
-		p.show(dim, n) // whatever others may have left, this node has nothing
-	}
-	return true
-}
-
-// show lets the standing say that so much is used.
-func (p *partOf) show(dim Dimension, used int64) {
-	if dim == Tokens {
-		p.st.Used.Tokens = max(p.st.Used.Tokens, used)
-		return
-	}
-	p.st.Used.Requests = max(p.st.Used.Requests, used)
-}
-
-// wait is how long it takes until one more fits: until enough of the node's own
-// has left the ring, and the running window is over if that is what is used up.
-func (p *partOf) wait(now time.Duration, dim Dimension, part int64) time.Duration {
-	free := sums{requests: p.count.ring.total.requests - part + 1}
-	if dim == Tokens {
-		free = sums{tokens: p.count.ring.total.tokens - part + 1}
-	}
-	var wait time.Duration
-	if free.requests > 0 || free.tokens > 0 {
-		wait = p.count.ring.until(now, free)
-	}
-	if wait = max(wait, p.endsIn); wait == 0 {
-		wait = p.window
-	}
-	return wait
-}
-
-// saturation of the model, as far as a node alone can tell: it takes the others
-// to be as busy as itself.
-func (p *partOf) saturation() float64 {
-	used := sums{p.count.ring.total.requests * p.parts, p.count.ring.total.tokens * p.parts}
-	if p.endsIn > 0 {
-		used.requests = max(used.requests, p.st.Used.Requests+p.count.unreported.requests*p.parts)
-		used.tokens = max(used.tokens, p.st.Used.Tokens+p.count.unreported.tokens*p.parts)
-	}
-	return max(ratio(used.requests, p.st.Limits.Requests), ratio(used.tokens, p.st.Limits.Tokens))
-}
-
 // take counts an admitted ticket in every scope that limits it.
 func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Duration) *aloneReceipt {
 	r := &aloneReceipt{at: now}
@@ -203,8 +93,9 @@ func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Dur
 		}
 		c := al.count(refOf(s, t, d.Pool), now, window)
 		if st.counts {
-			c.ring.add(sums{requests: 1})
-			al.report(c, refOf(s, t, d.Pool), sums{requests: 1}, now)
+			one := sums{requests: 1, tokens: d.Need}
+			c.ring.add(one)
+			al.report(c, refOf(s, t, d.Pool), one, now)
 			st.Used.Requests += c.unreported.requests
 			st.Used.Tokens += c.unreported.tokens
 		}
@@ -250,9 +141,11 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 		}
 		ref := refOf(s, t, d.Pool)
 		c := al.count(ref, now, window)
-		if st.counts && tokens > 0 {
-			c.ring.add(sums{tokens: tokens})
-			al.report(c, ref, sums{tokens: tokens}, r.at)
+		if more := tokens - d.Need; st.counts && more != 0 {
+			// What was reserved in vain comes back to the cluster, not to this node's
+			// part: its room would be younger than the rest of the window's length.
+			c.ring.add(sums{tokens: max(more, 0)})
+			al.report(c, ref, sums{tokens: more}, r.at)
 		}
 		switch {
 		case !d.Slots.Has(s):
@@ -285,7 +178,7 @@ func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, mo
 			Ref: ref, Slots: c.slots, Age: now - c.newest,
 			// What is older than a window is in none that runs.
 			Requests: min(c.unreported.requests, c.ring.total.requests),
-			Tokens:   min(c.unreported.tokens, c.ring.total.tokens),
+			Tokens:   max(min(c.unreported.tokens, c.ring.total.tokens), 0),
 		}
 		if r.Requests+r.Tokens+r.Slots > 0 {
 			out = append(out, r)

@@ -17,7 +17,7 @@ func (g *Gate) admitAlone(t Ticket) (*Receipt, error) {
 		parts = int64(max(g.o.Parts(), 1))
 	}
 	o := g.o.Look(&t)
-	d, r, err := g.alone.admit(g.bank.now(), &t, &o, parts, g.o.Policy().Rules().Window)
+	d, r, err := g.alone.admit(g.bank.now(), &t, &o, parts)
 	if err != nil {
 		return nil, err
 	}

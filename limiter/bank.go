@@ -128,15 +128,23 @@ func (b *bank) remember(t *Ticket, d *Decision, on *basis, at time.Duration) {
 	}
 	r := &refused{on: on, dimension: d.Dimension, end: at + d.ResetIn, saturation: d.Saturation, standing: d.Standings[d.Scope], model: d.Standings[ScopeModel]}
 	r.until = r.end
+	if d.Scope == ScopePool { // sooner, if others give up a part of the model by then
+		r.until = min(r.until, at+d.RetryIn)
+	}
+	r.fits = r.until
+	r.soon = b.now() + refusalMemory
+	if on.conserving() && !a.pressing(b.now()) {
+		r.soon = b.now() + poolMemory
+	}
 	if !d.Final || a.returned.Load() > int64(at) {
-		r.until = min(r.until, b.now()+refusalMemory)
+		r.until = min(r.until, r.soon)
 	}
 	a.refused.Store(r)
 }
 
 // refusal returns the first remembered refusal on the path as a Decision, nil
 // if there is none. The wait is the longest of those remembered.
-func (b *bank) refusal(pa *path, now time.Duration) *Decision {
+func (b *bank) refusal(pa *path, got *[NumScopes]*lease, now time.Duration) *Decision {
 	var d *Decision
 	for i := range pa.steps {
 		st := &pa.steps[i]
@@ -144,7 +152,10 @@ func (b *bank) refusal(pa *path, now time.Duration) *Decision {
 		if m := st.account.model; r == nil || now >= r.until || !r.on.same(st.on) || m != nil && !m.strict.Load() {
 			continue
 		}
-		wait := r.end - now
+		if got[st.scope] != nil && r.on.conserving() {
+			continue // it is about those who have no permit
+		}
+		wait, fits := r.end-now, r.fits-now
 		if d == nil {
 			d = &Decision{Scope: st.scope, Dimension: r.dimension, ResetIn: wait, Saturation: r.saturation, Pool: pa.pool, Strict: true}
 			for s := range d.Standings {
@@ -153,7 +164,7 @@ func (b *bank) refusal(pa *path, now time.Duration) *Decision {
 			d.Standings[ScopeModel] = r.model
 			d.Standings[st.scope] = r.standing
 		}
-		d.RetryIn = max(d.RetryIn, wait)
+		d.RetryIn = max(d.RetryIn, fits)
 	}
 	return d
 }

@@ -35,6 +35,9 @@ type Settle struct {
 	Slots  SlotSet         // scopes in which each request holds a concurrency slot
 	Count  int64           // requests settled, ≥ 1
 	Usage  Usage           // summed over them
+	// Reserved repeats the Need of the Decisions, summed: the tokens that were
+	// taken in advance and make room for what was used.
+	Reserved int64
 }
 
 // SlotSet is a set of scopes, one bit each.
@@ -63,6 +66,7 @@ type Decision struct {
 	Strict     bool    // pools were enforced
 	Pool       string  // name of the pool counted in; "" is the default pool
 	Slots      SlotSet // concurrency slots taken
+	Need       int64   `json:",omitzero"` // tokens that the request was held to need, and has taken if it was admitted; 0 where none are reserved
 	Standings  [NumScopes]Standing
 	// The rest is set only when Admitted is false.
 	Scope     Scope         // first failing scope in the order of checks
@@ -72,6 +76,8 @@ type Decision struct {
 	// Final: nothing that was granted can come back before then, so the scope
 	// refuses everybody until its window ends or its limit is changed.
 	Final bool
+	// Oversize: the request needs more than the whole limit, so it never fits.
+	Oversize bool `json:",omitzero"`
 }
 
 // Standing is one scope after the decision: what is limited and what is used.

@@ -163,18 +163,23 @@ func (g *Gate) Admit(ctx context.Context, t Ticket) (*Receipt, error) {
 	if g.o.Lease() == 0 {
 		return g.admitByLog(ctx, &waiter{ticket: t})
 	}
+	estimate := t.Estimate
+	t.Estimate = Usage{}
 	pa := g.bank.path(&t, g.o.Policy())
 	if pa.logged {
+		t.Estimate = estimate
 		return g.admitByLog(ctx, &waiter{ticket: t})
 	}
 	now := g.bank.now()
 	var got [NumScopes]*lease
-	if !g.bank.draw(pa, now, &got) {
-		return g.warmReceipt(pa, &got), nil
-	}
-	if d := g.bank.refusal(pa, now); d != nil {
-		g.bank.putBack(pa, &got)
-		return g.conclude(&pa.ticket, d)
+	if short := g.bank.draw(pa, now, &got); !pa.due(now) {
+		if !short {
+			return g.warmReceipt(pa, &got), nil
+		}
+		if d := g.bank.refusal(pa, &got, now); d != nil {
+			g.bank.putBack(pa, &got)
+			return g.conclude(&pa.ticket, d)
+		}
 	}
 	return g.admitByLog(ctx, &waiter{ticket: t, path: pa, got: got})
 }
@@ -231,7 +236,7 @@ func (g *Gate) conclude(t *Ticket, d *Decision) (*Receipt, error) {
 		Limits: st.Limits, Model: d.Standings[ScopeModel].Limits,
 		Remaining: left, Saturation: d.Saturation,
 		RetryAfter: d.RetryIn, ResetAt: g.o.Now().Add(d.ResetIn).UTC(),
-		Standings: d.Standings,
+		Standings: d.Standings, Need: d.Need, Oversize: d.Oversize,
 	}
 }
 

@@ -13,6 +13,7 @@ type ModelState struct {
 	Used       Used
 	Saturation float64
 	Threshold  float64
+	Conserving bool        // pools take what active ones leave; Threshold means nothing
 	Strict     bool        // the model is at its threshold: pools, where there are any, are enforced
 	Pools      []PoolState // by name, the default pool last; nil if nothing is reserved
 }
@@ -46,10 +47,12 @@ func (l *Ledger) Inspect(now Time, p Policy, model string) ModelState {
 	if mp == nil {
 		return ms
 	}
-	ms.Strict = ms.Saturation >= mp.Threshold
+	rules := p.Rules()
+	ms.Strict = rules.strict(mp, ms.Saturation)
 	if mp.Pools == nil {
 		return ms
 	}
+	ms.Conserving = rules.Sharing.Conserving
 	for _, name := range sortedNames(mp.Pools) {
 		ms.Pools = append(ms.Pools, m.inspectPool(mp.Pools[name], ms.Live))
 	}

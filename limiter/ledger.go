@@ -28,6 +28,8 @@ type Ledger struct {
 	expires  queue // models in the order in which their windows opened
 	keys     subjects
 	teams    subjects
+	active   map[string]activity // by model; of work-conserving allocation
+	lapses   queue               // models in the order in which their activity is looked through
 }
 
 // session is one node's current process run and the answer it may ask for again.
@@ -51,6 +53,9 @@ type count struct {
 func (c *count) live(now Time, window time.Duration) bool {
 	return c.start != NoWindow && now < c.start.Add(window)
 }
+
+// addTokens adds tokens, or takes off what was reserved and not used.
+func (c *count) addTokens(n int64) { c.tokens = max(c.tokens+n, 0) }
 
 // open makes the window run at now, from now if it was over.
 func (c *count) open(now Time, window time.Duration) {
@@ -109,6 +114,7 @@ func NewLedger() *Ledger {
 		models:   map[string]*modelCount{},
 		keys:     newSubjects(),
 		teams:    newSubjects(),
+		active:   map[string]activity{},
 	}
 }
 
@@ -145,6 +151,7 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	l.prune(now, rules.Window)
 	l.keys.prune(now, rules.Window)
 	l.teams.prune(now, rules.Window)
+	l.pruneActivity(now)
 	for i := range b.Reports {
 		l.report(now, b.Node, &b.Reports[i], rules.Window)
 	}
@@ -166,7 +173,7 @@ func (l *Ledger) Apply(now Time, b *Batch, p Policy) (*Answer, error) {
 	}
 	s.answer.Grants = s.answer.Grants[:0]
 	for i := range b.Grants {
-		s.answer.Grants = append(s.answer.Grants, l.grant(now, &b.Grants[i], p, rules.Window))
+		s.answer.Grants = append(s.answer.Grants, l.grant(now, &b.Grants[i], p, &rules))
 	}
 	return &s.answer, nil
 }
@@ -180,14 +187,14 @@ func (l *Ledger) Applied(b *Batch) bool {
 
 // settle adds the tokens to the windows of admission that still run, and frees slots.
 func (l *Ledger) settle(now Time, node string, s *Settle, rules Rules) {
-	tokens := rules.counted(s.Usage)
+	tokens := rules.counted(s.Usage) - s.Reserved
 	t := &s.Ticket
 	if m := l.models[t.Model]; m != nil && s.Starts[ScopeModel] != NoWindow && m.start == s.Starts[ScopeModel] {
-		m.tokens += tokens
+		m.addTokens(tokens)
 		// A pool that counted the request has the model's start; its name is not
 		// looked up again, because the reservation may have changed since.
 		if s.Starts[ScopePool] != NoWindow {
-			m.pool(s.Pool).tokens += tokens
+			m.pool(s.Pool).addTokens(tokens)
 		}
 	}
 	l.keys.settle(now, node, t.Key, s, ScopeKey, ScopeKeyModel, tokens, rules.Window)

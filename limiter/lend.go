@@ -16,6 +16,10 @@ type asked struct {
 // refusalMemory is how long a refusal is repeated that may not be final.
 const refusalMemory = 50 * time.Millisecond
 
+// poolMemory is the same for a pool under work-conserving allocation: permits of
+// the others come back all the time, and mostly leave it where it was.
+const poolMemory = 250 * time.Millisecond
+
 // A waiter whose refusal is not final is asked for again after parkTime, so that
 // permits which other nodes give back go to those who came for them; parkTries
 // times at most.
@@ -42,11 +46,12 @@ func (g *Gate) reserve(b *Batch, w *waiter) {
 		b.Held = append(b.Held, noneHeld)
 	}
 	held := &b.Held[len(b.Reserves)-1]
+	hopeless := w.path.hopeless(g.bank.now())
 	for i := range w.path.steps {
 		st := &w.path.steps[i]
 		if l := w.got[st.scope]; l != nil {
 			held[st.scope] = l.start
-		} else if !st.account.asked && len(g.asking) < maxAsks {
+		} else if !hopeless && !st.account.asked && len(g.asking) < maxAsks {
 			st.account.asked = true
 			g.asking = append(g.asking, asked{account: st.account, basis: st.on})
 		}
@@ -129,7 +134,10 @@ func (on *basis) tokensFor(g *Grant, parts int64) int64 {
 	if !limited {
 		return math.MaxInt64 / 2
 	}
-	if on.reserved && !g.Strict {
+	switch {
+	case on.sharing.Conserving:
+		return g.Room / (2 * parts)
+	case on.reserved && !g.Strict:
 		n = int64(on.threshold * float64(n))
 	}
 	return max(n-g.Used.Tokens, 0) / (2 * parts)
@@ -171,18 +179,24 @@ func (g *Gate) putBack(w *waiter) {
 // remember keeps a refusal, so that those who come next need not ask, and puts
 // back the permits that the refused one brought.
 func (g *Gate) remember(w *waiter, d *Decision, sent time.Duration) {
+	if d.Admitted && w.path != nil && w.path.told != nil {
+		w.path.told.refused.Store(nil)
+	}
 	if d.Admitted || w.path == nil {
 		return
 	}
 	g.putBack(w)
-	if on := w.path.basis(d.Scope); on != nil {
-		g.bank.remember(&w.ticket, d, on, sent)
+	if st := w.path.step(d.Scope); st != nil {
+		g.bank.remember(&w.ticket, d, st.on, sent)
 	}
 }
 
 // park keeps a waiter whose refusal is not final; false if it has to be told.
 func (g *Gate) park(w *waiter, d *Decision) bool {
 	if d.Admitted || d.Final || d.Dimension != Requests || w.path == nil || w.tries == parkTries || w.over.Load() {
+		return false
+	}
+	if a := w.path.step(d.Scope); a != nil && w.tries == 0 && !a.account.press(a.on, g.bank.now()) {
 		return false
 	}
 	w.tries++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,14 +16,20 @@ type naive struct {
 	p      *tablePolicy
 	events []*naiveEvent
 	open   map[string]Time // scope name → start of its newest window
+	tries  []naiveTry      // requests that no limit of key or team kept out
 }
 
 type naiveEvent struct {
 	t       Ticket
 	scopes  map[string]Time // scope name → window counted in
 	slots   []string
-	tokens  int64
+	tokens  int64 // taken in advance, and once it is settled those used
 	settled bool
+}
+
+type naiveTry struct {
+	model, pool string
+	at          Time
 }
 
 type naiveScope struct {
@@ -65,9 +72,7 @@ func (n *naive) used(s naiveScope, now Time) (requests, tokens, parallel int64) 
 	for _, e := range n.events {
 		if at, counted := e.scopes[s.name]; counted && ok && at == start {
 			requests++
-			if e.settled {
-				tokens += e.tokens
-			}
+			tokens += e.tokens
 		}
 		for _, slot := range e.slots {
 			if slot == s.name && !e.settled {
@@ -81,12 +86,37 @@ func (n *naive) used(s naiveScope, now Time) (requests, tokens, parallel int64) 
 func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 	scopes := n.scopes(t)
 	full := func(used int64, l Limit) bool { v, ok := l.Get(); return ok && used >= v }
+	need := int64(0)
+	if n.p.rules.Reserve {
+		need = n.p.rules.counted(t.Estimate)
+		if why := n.oversize(t, scopes, need); why != "" {
+			return nil, why
+		}
+	}
+	short := func(used int64, l Limit) bool {
+		v, ok := l.Get()
+		if ok && need > v && v > 0 {
+			return used > 0 // alone
+		}
+		return ok && used+max(need, 1) > v
+	}
 	strict := false
 	if m := n.p.models[t.Model]; m != nil {
 		r, tok, _ := n.used(naiveScope{name: "model:" + t.Model, windowOf: "model:" + t.Model}, now)
 		strict = max(ratio(r, m.Limits.Requests), ratio(tok, m.Limits.Tokens)) >= m.Threshold
 	}
 	for _, s := range scopes {
+		if s.kind == "model" {
+			if pool := n.p.models[t.Model].Pool(t.Priority); pool != nil {
+				n.tries = append(n.tries, naiveTry{t.Model, pool.Name, now})
+			}
+		}
+		if s.kind == "pool" && n.p.rules.Sharing.Conserving {
+			if why := n.conserve(t, now, need); why != "" {
+				return nil, s.name + why
+			}
+			continue
+		}
 		if s.kind == "pool" && !strict {
 			continue
 		}
@@ -96,11 +126,11 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 			return nil, s.name + " parallel"
 		case full(r, s.limits.Requests):
 			return nil, s.name + " requests"
-		case full(tok, s.limits.Tokens):
+		case short(tok, s.limits.Tokens):
 			return nil, s.name + " tokens"
 		}
 	}
-	e := &naiveEvent{t: t, scopes: map[string]Time{}}
+	e := &naiveEvent{t: t, tokens: need, scopes: map[string]Time{}}
 	for _, s := range scopes {
 		if s.limits.Parallel.IsSet() {
 			e.slots = append(e.slots, s.name)
@@ -117,15 +147,78 @@ func (n *naive) admit(t Ticket, now Time) (*naiveEvent, string) {
 	return e, ""
 }
 
+func (n *naive) oversize(t Ticket, scopes []naiveScope, need int64) string {
+	if n.p.rules.Alone {
+		return ""
+	}
+	for _, s := range scopes {
+		lends := s.kind == "pool" && (n.p.rules.Sharing.Conserving || n.p.models[t.Model].Threshold > 0)
+		if v, ok := s.limits.Tokens.Get(); ok && v > 0 && need > v && !lends {
+			return s.name + " oversize"
+		}
+	}
+	return ""
+}
+
+// conserve is work-conserving allocation as the documentation puts it.
+func (n *naive) conserve(t Ticket, now Time, need int64) string {
+	m, s := n.p.models[t.Model], n.p.rules.Sharing
+	mine := m.Pool(t.Priority)
+	pools := []*PoolPolicy{m.Default}
+	for _, p := range m.Pools {
+		pools = append(pools, p)
+	}
+	used := func(p *PoolPolicy) [2]int64 {
+		r, tok, _ := n.used(naiveScope{name: "pool:" + t.Model + "/" + p.Name, windowOf: "model:" + t.Model}, now)
+		return [2]int64{r, tok}
+	}
+	floor := func(p *PoolPolicy) [2]int64 { return [2]int64{p.Floor.Requests.n, p.Floor.Tokens.n} }
+	r, tok, _ := n.used(naiveScope{name: "model:" + t.Model, windowOf: "model:" + t.Model}, now)
+	total, unmet, idle := [2]int64{r, tok}, [2]int64{}, false
+	for _, p := range pools {
+		active := false
+		for _, y := range n.tries {
+			active = active || y.model == t.Model && y.pool == p.Name && now < y.at.Add(s.Active)
+		}
+		missing := [2]int64{max(floor(p)[0]-used(p)[0], 0), max(floor(p)[1]-used(p)[1], 0)}
+		switch {
+		case p == mine:
+		case active:
+			unmet[0], unmet[1] = unmet[0]+missing[0], unmet[1]+missing[1]
+		case missing != [2]int64{}:
+			idle = true
+		}
+	}
+	for dim, l := range []Limit{m.Limits.Requests, m.Limits.Tokens} {
+		limit, ok := l.Get()
+		more := []int64{1, max(need, 1)}[dim]
+		if !ok || used(mine)[dim]+more <= floor(mine)[dim] || dim == 1 && need > limit && limit > 0 && total[dim] == 0 {
+			continue
+		}
+		held := int64(0)
+		if idle {
+			held = int64(s.HoldBack*float64(limit) + 1e-9)
+		}
+		if total[dim]+more+unmet[dim]+held > limit {
+			return []string{" requests", " tokens"}[dim]
+		}
+	}
+	return ""
+}
+
 func randomTable(r *rand.Rand) *tablePolicy {
 	lim := func() Limit {
 		if r.IntN(3) == 0 {
 			return Limit{}
 		}
-		return Of(int64(r.IntN(8)))
+		return Of(int64(r.IntN(12)))
 	}
 	p := newTable()
 	p.rules.Window = time.Duration(5+r.IntN(20)) * time.Second
+	if r.IntN(2) == 0 {
+		p.rules.Sharing = Sharing{Conserving: true, HoldBack: float64(r.IntN(3)) / 4, Active: time.Duration(1+r.IntN(20)) * time.Second}
+	}
+	p.rules.Reserve, p.rules.Alone = r.IntN(2) == 0, r.IntN(2) == 0
 	for i := range 3 {
 		res := Reservation{Default: float64(r.IntN(5)) / 4, Threshold: float64(r.IntN(5)) / 4}
 		if r.IntN(3) > 0 {
@@ -164,7 +257,8 @@ func TestLedgerAgreesWithTheNaiveModel(t *testing.T) {
 					d.settle(f.e.t, f.dec, Usage{Input: f.e.tokens})
 				}
 				tk := Ticket{Model: fmt.Sprint("m", r.IntN(4)), Key: []string{"", "k0", "k1", "k2", "k3", "free"}[r.IntN(6)],
-					Team: []string{"", "t0"}[r.IntN(2)], Priority: []string{"", "a", "b", "zzz"}[r.IntN(4)]}
+					Team: []string{"", "t0"}[r.IntN(2)], Priority: []string{"", "a", "b", "zzz"}[r.IntN(4)],
+					Estimate: Usage{Input: int64(r.IntN(3)), Output: int64(r.IntN(3))}}
 				dec := d.ask(tk)
 				e, why := n.admit(tk, d.now)
 				if dec.Admitted != (e != nil) {
@@ -172,7 +266,9 @@ func TestLedgerAgreesWithTheNaiveModel(t *testing.T) {
 				}
 				if e != nil {
 					flying = append(flying, pair{e, dec})
-				} else if dec.RetryIn <= 0 || dec.RetryIn > max(p.rules.Window, SlotRetry) {
+				} else if dec.Oversize != strings.HasSuffix(why, "oversize") {
+					t.Fatalf("step %d: oversize is %v, the model refuses by %q", step, dec.Oversize, why)
+				} else if !dec.Oversize && dec.RetryIn <= 0 || dec.RetryIn > max(p.rules.Window, SlotRetry) {
 					t.Fatalf("step %d: retry in %v", step, dec.RetryIn)
 				}
 				if r.IntN(20) == 0 {
@@ -211,13 +307,16 @@ func reload(t *testing.T, l *Ledger, now Time, window time.Duration) *Ledger {
 
 func TestLoadLedgerRefusesWhatNoLedgerCanHold(t *testing.T) {
 	for name, st := range map[string]LedgerState{
-		"negative requests": {Models: []CountState{{Name: "m", Requests: -1}}},
-		"negative start":    {Models: []CountState{{Name: "m", Start: NoWindow}}},
-		"model twice":       {Models: []CountState{{Name: "m"}, {Name: "m"}}},
-		"pool twice":        {Models: []CountState{{Name: "m", Pools: []CountState{{Name: "p"}, {Name: "p"}}}}},
-		"key twice":         {Keys: []SubjectState{{ID: "k"}, {ID: "k"}}},
-		"no slots":          {Teams: []SubjectState{{ID: "t", Slots: []SlotState{{"n", 0}}}}},
-		"future epoch":      {Epoch: 1, Sessions: []SessionState{{Node: "n", Epoch: 2}}},
+		"negative requests":  {Models: []CountState{{Name: "m", Requests: -1}}},
+		"negative start":     {Models: []CountState{{Name: "m", Start: NoWindow}}},
+		"model twice":        {Models: []CountState{{Name: "m"}, {Name: "m"}}},
+		"pool twice":         {Models: []CountState{{Name: "m", Pools: []CountState{{Name: "p"}, {Name: "p"}}}}},
+		"key twice":          {Keys: []SubjectState{{ID: "k"}, {ID: "k"}}},
+		"no slots":           {Teams: []SubjectState{{ID: "t", Slots: []SlotState{{"n", 0}}}}},
+		"model active twice": {Active: []ActiveState{{Model: "m"}, {Model: "m"}}},
+		"pool active twice":  {Active: []ActiveState{{Model: "m", Pools: []PoolMark{{"p", 1}, {"p", 2}}}}},
+		"active never":       {Active: []ActiveState{{Model: "m", Pools: []PoolMark{{"p", -1}}}}},
+		"future epoch":       {Epoch: 1, Sessions: []SessionState{{Node: "n", Epoch: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if l, err := LoadLedger(st); err == nil {

@@ -10,7 +10,6 @@ func (g *Gate) Observe(now Time, b *Batch, a *Answer, l *Ledger, p Policy) {
 	g.bank.offset = min(g.bank.offset, g.bank.now()-time.Duration(now))
 	rules := p.Rules()
 	g.bank.observeRules(rules)
-	window := rules.Window
 	for i := range b.Settles {
 		g.bank.observeSettle(&b.Settles[i], b.Node == g.o.Node, l, p)
 	}
@@ -32,9 +31,12 @@ func (g *Gate) Observe(now Time, b *Batch, a *Answer, l *Ledger, p Policy) {
 	for i := range b.Returns {
 		models[b.Returns[i].Ref.Model] = true
 		g.bank.observeReturn(b.Returns[i].Ref)
+		if ref := &b.Returns[i].Ref; ref.Scope == ScopeModel && rules.Sharing.Conserving {
+			g.bank.observePoolReturns(ref.Model, p)
+		}
 	}
 	for name := range models {
-		g.bank.observeModel(now, name, l, p, window)
+		g.bank.observeModel(now, name, l, p, &rules)
 	}
 	if b.Node != g.o.Node {
 		g.bank.overhear(now, b, a)
@@ -65,7 +67,7 @@ func (b *bank) observeSettle(s *Settle, own bool, l *Ledger, p Policy) {
 		}
 		a := b.observeTokens(refOf(Scope(scope), &s.Ticket, s.Pool), l)
 		if own && a != nil { // after seen, so that no moment shows too few
-			a.settled(p.Rules().counted(s.Usage))
+			a.settled(p.Rules().news(s))
 		}
 	}
 }
@@ -100,18 +102,60 @@ func (b *bank) observeReturn(ref ScopeRef) {
 	}
 }
 
-func (b *bank) observeModel(now Time, name string, l *Ledger, p Policy, window time.Duration) {
+// observePoolReturns does the same for the pools of a model, all of which may
+// take what another one has left.
+func (b *bank) observePoolReturns(model string, p Policy) {
+	mp := p.Model(model)
+	if mp == nil || mp.Pools == nil {
+		return
+	}
+	b.reconsider(ScopeRef{Scope: ScopePool, Model: model})
+	for pool := range mp.Pools {
+		b.reconsider(ScopeRef{Scope: ScopePool, ID: pool, Model: model})
+	}
+}
+
+// reconsider lets the ledger be asked again, but for no permits before it admits.
+func (b *bank) reconsider(pool ScopeRef) {
+	a := b.open(pool)
+	if a == nil {
+		return
+	}
+	a.returned.Store(int64(b.now()))
+	r := a.refused.Load()
+	if r == nil {
+		return
+	}
+	soon := r.soon
+	if a.pressing(b.now()) {
+		soon = 0 // these were called back for it
+	}
+	if r.until > soon {
+		again := *r
+		again.until = soon
+		a.refused.CompareAndSwap(r, &again)
+	}
+}
+
+func (b *bank) observeModel(now Time, name string, l *Ledger, p Policy, rules *Rules) {
 	a, mp := b.open(ScopeRef{Scope: ScopeModel, Model: name}), p.Model(name)
 	if a == nil || mp == nil {
 		return
 	}
-	strict := mp.Threshold <= 0
-	if m := l.models[name]; m != nil && m.live(now, window) {
-		strict = saturationOf(&m.count, mp.Limits) >= mp.Threshold
+	strict := rules.strict(mp, 0)
+	if m := l.models[name]; m != nil && m.live(now, rules.Window) {
+		strict = rules.strict(mp, saturationOf(&m.count, mp.Limits))
 	}
 	if a.strict.Swap(strict) != strict {
 		b.sweep.Store(true) // permits of the other mode go back
 		b.poke()
+	}
+	if mp.Pools == nil || !rules.Sharing.Conserving {
+		return
+	}
+	was := a.active
+	if a.active = l.activePools(now, name); a.active > was {
+		b.recallPools(name, mp) // they may be a part of the newcomer's floor
 	}
 }
 
@@ -131,8 +175,12 @@ func (b *bank) overhear(now Time, batch *Batch, a *Answer) {
 		case d.Final:
 			b.hear(now, t, d)
 		case d.Dimension == Requests:
+			ref := refOf(d.Scope, t, d.Pool)
+			if a := b.open(ref); a != nil && !a.press(a.basis.Load(), b.now()) {
+				continue
+			}
 			b.urgent.Store(true)
-			b.recall(refOf(d.Scope, t, d.Pool))
+			b.recall(ref)
 			if d.Scope == ScopePool { // the model may turn generous again
 				b.recall(ScopeRef{Scope: ScopeModel, Model: t.Model})
 			}
@@ -151,5 +199,14 @@ func (b *bank) hear(now Time, t *Ticket, d *Decision) {
 func (b *bank) recall(ref ScopeRef) {
 	if a := b.open(ref); a != nil {
 		b.revoke(a)
+	}
+}
+
+// recallPools gives back all permits of a model's pools.
+func (b *bank) recallPools(model string, mp *ModelPolicy) {
+	b.urgent.Store(true)
+	b.recall(ScopeRef{Scope: ScopePool, Model: model})
+	for pool := range mp.Pools {
+		b.recall(ScopeRef{Scope: ScopePool, ID: pool, Model: model})
 	}
 }

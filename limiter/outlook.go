@@ -8,18 +8,17 @@ type Outlook struct {
 	Standings [NumScopes]Standing
 	EndsIn    [NumScopes]time.Duration // until the scope's window ends; 0 where none runs
 	Pool      string                   // "" is the default pool
-	Threshold float64                  // of the model's saturation, from which pools are enforced
+	Model     *ModelPolicy             // nil if the model has none
+	Rules     Rules
 }
 
 // Look reports what the Ledger knows of the ticket at now, changing nothing.
 func (l *Ledger) Look(now Time, t *Ticket, p Policy) Outlook {
 	var d Decision
-	mp, window := p.Model(t.Model), p.Rules().Window
+	mp, rules := p.Model(t.Model), p.Rules()
+	window := rules.Window
 	d.look(l, now, t, p, mp, window)
-	o := Outlook{Standings: d.Standings, Pool: d.Pool}
-	if mp != nil {
-		o.Threshold = mp.Threshold
-	}
+	o := Outlook{Standings: d.Standings, Pool: d.Pool, Model: mp, Rules: rules}
 	for s := range o.Standings {
 		if start := o.Standings[s].Start; start != NoWindow {
 			o.EndsIn[s] = start.Add(window).Sub(now)

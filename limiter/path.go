@@ -12,7 +12,10 @@ type path struct {
 	ticket  Ticket
 	steps   []step // in the order of checks
 	pool    string
-	logged  bool // it needs a concurrency slot: always decided in the log
+	logged  bool     // it needs a concurrency slot or reserves tokens: always decided in the log
+	reserve bool     // tokens are reserved where they are limited
+	told    *account // of a pool that the ledger has to hear of now and then; nil if it need not
+	every   time.Duration
 }
 
 // step is one scope of a path.
@@ -22,7 +25,8 @@ type step struct {
 	on      *basis
 }
 
-// path returns the ticket's path for the present policy.
+// path returns the ticket's path for the present policy. The ticket is without
+// an estimate.
 func (b *bank) path(t *Ticket, p Policy) *path {
 	version := p.Version()
 	if found := b.paths.get(t); found != nil && found.version == version {
@@ -36,7 +40,8 @@ func (b *bank) path(t *Ticket, p Policy) *path {
 
 // resolve finds the scopes that limit the ticket, as the ledger's look does.
 func (b *bank) resolve(t *Ticket, p Policy) *path {
-	pa, window := &path{ticket: *t}, p.Rules().Window
+	rules := p.Rules()
+	pa, window := &path{ticket: *t, reserve: rules.Reserve}, rules.Window
 	if t.Key != "" {
 		b.subject(pa, p.Key(t.Key), ScopeKey, ScopeKeyModel, window)
 	}
@@ -47,10 +52,13 @@ func (b *bank) resolve(t *Ticket, p Policy) *path {
 	if mp == nil {
 		return pa
 	}
-	b.step(pa, ScopeModel, basis{mp.Limits, mp.Threshold, mp.Pools != nil, window})
+	b.step(pa, ScopeModel, basis{mp.Limits, mp.Threshold, mp.Pools != nil, window, Sharing{}})
 	if pool := mp.Pool(t.Priority); pool != nil {
 		pa.pool = pool.Name
-		b.step(pa, ScopePool, basis{pool.Limits, mp.Threshold, true, window})
+		b.step(pa, ScopePool, basis{pool.Limits, mp.Threshold, true, window, rules.Sharing})
+		if rules.Sharing.Conserving {
+			pa.told, pa.every = pa.steps[len(pa.steps)-1].account, rules.Sharing.Active/toldParts
+		}
 	}
 	return pa
 }
@@ -80,14 +88,15 @@ func (b *bank) step(pa *path, s Scope, on basis) {
 			b.revoke(a)
 		}
 	}
+	pa.logged = pa.logged || pa.reserve && on.limits.Tokens.IsSet()
 	pa.steps = append(pa.steps, step{scope: s, account: a, on: &on})
 }
 
-// basis returns what the path's scope rests on, nil if the scope is not on it.
-func (pa *path) basis(s Scope) *basis {
+// step returns the path's step of a scope, nil if the scope is not on it.
+func (pa *path) step(s Scope) *step {
 	for i := range pa.steps {
 		if pa.steps[i].scope == s {
-			return pa.steps[i].on
+			return &pa.steps[i]
 		}
 	}
 	return nil
@@ -95,3 +104,28 @@ func (pa *path) basis(s Scope) *basis {
 
 // decay is the weight of what was counted d ago in a rate.
 func decay[D ~int64](d D) float64 { return math.Exp(-float64(d) / float64(rateMemory)) }
+
+// toldParts is how often within the time that a pool counts as active a node
+// that goes on serving or refusing its requests by itself says so.
+const toldParts = 4
+
+// due reports whether this request has to go through the log, so that the ledger
+// knows its pool to be active although permits and remembered refusals would do.
+func (pa *path) due(now time.Duration) bool {
+	if pa.told == nil {
+		return false
+	}
+	last := pa.told.told.Load()
+	return now >= time.Duration(last) && pa.told.told.CompareAndSwap(last, int64(now+pa.every))
+}
+
+// hopeless reports whether the pool was last refused, in a window that still
+// runs. Permits of other scopes would then be of no use, and while they are out
+// no refusal is final.
+func (pa *path) hopeless(now time.Duration) bool {
+	if pa.told == nil {
+		return false
+	}
+	r := pa.told.refused.Load()
+	return r != nil && now < r.end
+}

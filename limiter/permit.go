@@ -47,6 +47,8 @@ type Grant struct {
 	Strict bool
 	Limits Limits
 	Used   Used // with the granted ones
+	// Room, of a pool under work-conserving allocation: the tokens that it may still take.
+	Room int64 `json:",omitzero"`
 }
 
 // Return gives unused permits back to the window they were counted in.
@@ -57,18 +59,26 @@ type Return struct {
 }
 
 // grant counts as many permits as may be lent.
-func (l *Ledger) grant(now Time, a *Ask, p Policy, window time.Duration) Grant {
+func (l *Ledger) grant(now Time, a *Ask, p Policy, rules *Rules) Grant {
+	window := rules.Window
 	c, limits := l.counter(a.Ref), limitsOf(p, a.Ref)
 	if c == nil || limits == nil || a.Want <= 0 || a.Parts <= 0 {
 		return Grant{}
 	}
 	start, live := c.start, c.live(now, window)
-	strict := false
+	conserved := a.Ref.Scope == ScopePool && rules.Sharing.Conserving
+	strict, room := false, int64(0)
 	left := limits.Requests.minus(c.requests)
 	if m := p.Model(a.Ref.Model); m != nil && (a.Ref.Scope == ScopeModel || a.Ref.Scope == ScopePool) {
 		mc := l.models[a.Ref.Model]
 		start, live = mc.start, mc.live(now, window)
-		strict = saturationOf(&mc.count, m.Limits) >= m.Threshold
+		strict = rules.strict(m, saturationOf(&mc.count, m.Limits))
+		if conserved {
+			q := &question{now: now, model: a.Ref.Model, policy: m, pool: m.Pool(a.Ref.ID), rules: rules}
+			claims := l.claims(q, false)
+			may := claims.rooms(q)
+			left, room = may.requests, may.tokens
+		}
 		if m.Pools != nil && !strict {
 			// Up to the threshold pools refuse nothing, and beyond it they do:
 			// what is lent now must not lead past it.
@@ -79,7 +89,10 @@ func (l *Ledger) grant(now Time, a *Ask, p Policy, window time.Duration) Grant {
 			left = min(left, generous)
 		}
 	}
-	if n, ok := limits.Tokens.Get(); !live || ok && (a.Ref.Scope != ScopePool || strict) && c.tokens >= n {
+	switch n, ok := limits.Tokens.Get(); {
+	case !live, conserved && room <= 0:
+		return Grant{}
+	case ok && !conserved && (a.Ref.Scope != ScopePool || strict) && c.tokens >= n:
 		return Grant{}
 	}
 	n := min(a.Want, left/(2*a.Parts))
@@ -88,9 +101,12 @@ func (l *Ledger) grant(now Time, a *Ask, p Policy, window time.Duration) Grant {
 	}
 	c.requests += n
 	c.lent = max(c.lent, now.Add(a.For))
+	if !limits.Tokens.IsSet() {
+		room = 0 // nothing to say
+	}
 	return Grant{
 		N: n, Start: start, EndIn: start.Add(window).Sub(now), Strict: strict,
-		Limits: *limits, Used: Used{Requests: c.requests, Tokens: c.tokens},
+		Limits: *limits, Used: Used{Requests: c.requests, Tokens: c.tokens}, Room: room,
 	}
 }
 

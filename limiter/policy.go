@@ -35,6 +35,13 @@ type Rules struct {
 	Window       time.Duration // length of every rate window, > 0
 	TokenType    TokenType
 	IgnoreCached bool // true: cached prompt tokens do not count
+	Sharing      Sharing
+	// Reserve: tokens are taken at admission by the ticket's estimate, and
+	// corrected when it is settled; otherwise they count when it is settled.
+	Reserve bool
+	// Alone: a request that is larger than a whole limit is admitted into an empty
+	// window; otherwise it is refused for good. Only with Reserve.
+	Alone bool
 }
 
 // SubjectPolicy is what limits one key or one team.
@@ -69,4 +76,7 @@ type PoolPolicy struct {
 	Name   string // "" for the default pool
 	Share  float64
 	Limits Limits // cut from the model's
+	// Floor is what work-conserving allocation keeps for the pool while it is
+	// active: its Limits; of the default pool no more than the named ones leave.
+	Floor Limits
 }

@@ -33,6 +33,10 @@ type Refusal struct {
 	RetryAfter time.Duration // > 0
 	ResetAt    time.Time     // UTC
 	Standings  [NumScopes]Standing
+	Need       int64 // tokens that it was held to need, where they are reserved
+	// Oversize: it needs more than the whole limit and never fits; RetryAfter and
+	// ResetAt mean nothing.
+	Oversize bool
 }
 
 // RetryAfterSeconds returns the whole seconds for the retry-after header, ≥ 1.
@@ -42,6 +46,9 @@ func (r *Refusal) RetryAfterSeconds() int64 {
 
 // Error returns the text that clients match on; it is LiteLLM's wording.
 func (r *Refusal) Error() string {
+	if r.Oversize {
+		return r.oversize()
+	}
 	switch r.Scope {
 	case ScopeModel:
 		return fmt.Sprintf("Model capacity reached for %s. Priority: %s, Rate limit type: %s, Model TPM: %s, Model RPM: %s, Remaining: %d",
@@ -54,8 +61,21 @@ func (r *Refusal) Error() string {
 		r.Scope, r.subject(), r.Dimension, r.limit(), r.Remaining, FormatReset(r.ResetAt))
 }
 
+// oversize is the arithmetic of a request that never fits.
+func (r *Refusal) oversize() string {
+	whose := fmt.Sprintf("%s %s", r.Scope, r.subject())
+	if r.Scope == ScopePool {
+		whose = fmt.Sprintf("priority %s on model %s", priorityName(r.Ticket.Priority), r.Ticket.Model)
+	}
+	in, out := r.Ticket.Estimate.Input, r.Ticket.Estimate.Output
+	return fmt.Sprintf("The request is larger than a whole limit: it needs about %d tokens (%d of input and up to %d of output, as far as they count), and the limit of %s is %s tokens per window. Lower max_tokens or shorten the input.",
+		r.Need, in, out, whose, r.Limits.Tokens)
+}
+
 func (r *Refusal) subject() string {
 	switch r.Scope {
+	case ScopeModel:
+		return r.Ticket.Model
 	case ScopeTeam:
 		return r.Ticket.Team
 	case ScopeKeyModel:

@@ -12,12 +12,26 @@ const SlotRetry = time.Second
 func (l *Ledger) reserve(now Time, node string, t *Ticket, held *Held, p Policy, rules Rules, d *Decision) {
 	mp := p.Model(t.Model)
 	d.look(l, now, t, p, mp, rules.Window)
-	d.Strict = mp != nil && d.Saturation >= mp.Threshold
+	d.Strict = mp != nil && rules.strict(mp, d.Saturation)
+	if rules.Reserve {
+		d.Need = rules.counted(t.Estimate)
+		if !rules.Alone && d.oversize(rules.Sharing.Conserving || mp != nil && mp.Threshold > 0) {
+			return
+		}
+	}
 	d.Admitted = true
 	for s := Scope(0); s < numScopes; s++ {
 		st := &d.Standings[s]
 		st.held = st.Start != NoWindow && st.Start == held[s]
-		if s != ScopePool || d.Strict {
+		if s == ScopePool && st.counts && rules.Sharing.Conserving {
+			// Who is kept out by a limit of its own does not wait for this model.
+			if d.Admitted || d.Scope == ScopeModel {
+				l.mark(now, t.Model, d.Pool, rules.Sharing.Active)
+			}
+			if d.Admitted {
+				d.checkPool(l, &question{now: now, model: t.Model, policy: mp, pool: mp.Pool(t.Priority), rules: &rules})
+			}
+		} else if s != ScopePool || d.Strict {
 			d.check(s, now, rules.Window)
 		}
 	}
@@ -25,7 +39,7 @@ func (l *Ledger) reserve(now Time, node string, t *Ticket, held *Held, p Policy,
 		d.take(l, now, node, t, rules.Window)
 		return
 	}
-	d.Final = l.final(now, t, d)
+	d.Final = l.final(now, t, d) && (d.Dimension != Tokens || !rules.Reserve)
 }
 
 // final reports whether the refusal stands until the reported window ends:
@@ -125,8 +139,9 @@ func ratio(used int64, l Limit) float64 {
 }
 
 // check holds one scope's limits against the request, in the order concurrency,
-// requests, tokens. Requests are exact (one more must fit); tokens are
-// admission control (what is recorded must be below the limit).
+// requests, tokens. Requests are exact (one more must fit); so are tokens where
+// they are reserved, else they are admission control (what is recorded must be
+// below the limit).
 func (d *Decision) check(s Scope, now Time, window time.Duration) {
 	st := &d.Standings[s]
 	if n, ok := st.Limits.Parallel.Get(); ok && st.Used.Parallel >= n {
@@ -139,9 +154,27 @@ func (d *Decision) check(s Scope, now Time, window time.Duration) {
 	if n, ok := st.Limits.Requests.Get(); ok && !st.held && st.Used.Requests >= n {
 		d.refuse(s, Requests, end, end)
 	}
-	if n, ok := st.Limits.Tokens.Get(); ok && st.Used.Tokens >= n {
+	if n, ok := st.Limits.Tokens.Get(); ok && !d.alone(n, st.Used.Tokens) && st.Used.Tokens+max(d.Need, 1) > n {
 		d.refuse(s, Tokens, end, end)
 	}
+}
+
+// alone reports whether a request that is larger than the limit has found an
+// empty window. Where it is not let in alone, it was refused before.
+func (d *Decision) alone(limit, used int64) bool { return d.Need > limit && limit > 0 && used == 0 }
+
+// oversize refuses a request that needs more than a whole limit. A pool's own
+// part is no bound where its pool may also use the others'.
+func (d *Decision) oversize(poolsLend bool) bool {
+	for s := Scope(0); s < numScopes; s++ {
+		n, ok := d.Standings[s].Limits.Tokens.Get()
+		if !ok || d.Need <= n || n == 0 || s == ScopePool && poolsLend {
+			continue
+		}
+		d.Scope, d.Dimension, d.Oversize = s, Tokens, true
+		return true
+	}
+	return false
 }
 
 // refuse notes the first failing limit for the message and the longest wait of all.
@@ -160,12 +193,14 @@ func (d *Decision) take(l *Ledger, now Time, node string, t *Ticket, window time
 		if !d.Standings[ScopeModel].held {
 			m.requests++
 		}
+		m.tokens += d.Need
 		d.Standings[ScopeModel].read(&m.count, now, window)
 		if ps := &d.Standings[ScopePool]; ps.counts {
 			c := m.pool(d.Pool)
 			if !ps.held {
 				c.requests++
 			}
+			c.tokens += d.Need
 			ps.Start, ps.Used.Requests, ps.Used.Tokens = m.start, c.requests, c.tokens
 		}
 	}

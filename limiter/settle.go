@@ -4,7 +4,8 @@ import "time"
 
 // settleOf repeats what a decision counted, for the Ledger to find it again.
 func settleOf(t *Ticket, d *Decision, u Usage) Settle {
-	s := Settle{Ticket: *t, Pool: d.Pool, Slots: d.Slots, Count: 1, Usage: u}
+	s := Settle{Ticket: *t, Pool: d.Pool, Slots: d.Slots, Count: 1, Usage: u, Reserved: d.Need}
+	s.Ticket.Estimate = Usage{} // so that settlements alike are merged
 	for i := range d.Standings {
 		s.Starts[i] = d.Standings[i].Start
 	}
@@ -57,6 +58,7 @@ func (ss *settleSet) add(s Settle, now time.Time) {
 		m.Usage.Input += s.Usage.Input
 		m.Usage.Output += s.Usage.Output
 		m.Usage.Cached += s.Usage.Cached
+		m.Reserved += s.Reserved
 		return
 	}
 	ss.index[k] = len(ss.list)
@@ -84,7 +86,7 @@ func (ss *settleSet) take(n, size int) (out []Settle, used int) {
 // settle queues a settlement for the next batch, unless it says nothing. The
 // tokens count against this node's permits at once.
 func (g *Gate) settle(s Settle) {
-	if s.Slots == 0 && s.Usage == (Usage{}) {
+	if s.Slots == 0 && s.Usage == (Usage{}) && s.Reserved == 0 {
 		return
 	}
 	much := g.pend(&s)
@@ -95,6 +97,10 @@ func (g *Gate) settle(s Settle) {
 	g.poke()
 }
 
+// news returns the tokens of a settlement that nobody has counted yet: what was
+// reserved is known to all.
+func (r Rules) news(s *Settle) int64 { return max(r.counted(s.Usage)-s.Reserved, 0) }
+
 // muchPending is the hundredth part of a token limit at which settlements that
 // others do not know of yet hurry: what several nodes admit beyond a token limit
 // is in flight, or below that part on each of them.
@@ -103,7 +109,9 @@ const muchPending = 100
 // pend counts the settlement's tokens against this node's own permits, and
 // reports whether much is pending.
 func (g *Gate) pend(s *Settle) (much bool) {
-	tokens := g.o.Policy().Rules().counted(s.Usage)
+	rules := g.o.Policy().Rules()
+	tokens := rules.news(s)
+	much = s.Reserved > 0 // others may be waiting for what was not used
 	for scope, start := range s.Starts {
 		if start == NoWindow {
 			continue

@@ -82,10 +82,14 @@ func NewModelPolicy(name string, limits Limits, r Reservation) (m *ModelPolicy, 
 		sum = 1
 	}
 	m.Pools = make(map[string]*PoolPolicy, len(fractions))
+	left := limits
 	for p, f := range fractions {
-		m.Pools[p] = newPool(p, f/sum, limits)
+		pool := newPool(p, f/sum, limits)
+		m.Pools[p] = pool
+		left = Limits{Requests: left.Requests.without(pool.Limits.Requests), Tokens: left.Tokens.without(pool.Limits.Tokens)}
 	}
 	m.Default = newPool("", r.Default, limits)
+	m.Default.Floor = Limits{Requests: m.Default.Limits.Requests.atMost(left.Requests), Tokens: m.Default.Limits.Tokens.atMost(left.Tokens)}
 	return m, warnings, nil
 }
 
@@ -111,11 +115,14 @@ func fraction(model, priority string, s Share, limits Limits) (float64, error) {
 }
 
 func newPool(name string, share float64, limits Limits) *PoolPolicy {
-	return &PoolPolicy{Name: name, Share: share, Limits: Limits{
-		Requests: cut(limits.Requests, share),
-		Tokens:   cut(limits.Tokens, share),
-	}}
+	part := Limits{Requests: cut(limits.Requests, share), Tokens: cut(limits.Tokens, share)}
+	return &PoolPolicy{Name: name, Share: share, Limits: part, Floor: part}
 }
+
+// without returns what a part leaves of the limit; atMost the smaller of two
+// limits of the same dimension, which are both set or both absent.
+func (l Limit) without(part Limit) Limit { return Limit{n: max(l.n-part.n, 0), set: l.set} }
+func (l Limit) atMost(most Limit) Limit  { return Limit{n: min(l.n, most.n), set: l.set} }
 
 // cut returns floor(limit × share), free of float noise; a share above 0 of a
 // limit above 0 never cuts to nothing.

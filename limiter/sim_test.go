@@ -36,7 +36,11 @@ func simPolicy(r *rand.Rand, window time.Duration, reserved bool) *tablePolicy {
 		return lim(most)
 	}
 	p := newTable()
-	p.rules = Rules{window, TokenType(r.IntN(3)), r.IntN(2) == 0}
+	p.rules = Rules{Window: window, TokenType: TokenType(r.IntN(3)), IgnoreCached: r.IntN(2) == 0}
+	if r.IntN(3) == 0 {
+		p.rules.Sharing = Sharing{Conserving: true, HoldBack: float64(r.IntN(3)) / 8, Active: between(r, 10*time.Millisecond, window)}
+	}
+	p.rules.Reserve, p.rules.Alone = r.IntN(3) == 0, r.IntN(8) == 0
 	for _, m := range simModels {
 		res := Reservation{Default: float64(r.IntN(5)) / 4, Threshold: float64(r.IntN(5)) / 4}
 		if reserved && m == "m0" {
@@ -66,6 +70,7 @@ func simTicket(r *rand.Rand) Ticket {
 	if r.IntN(3) == 0 {
 		t.Team = "t0"
 	}
+	t.Estimate = Usage{Input: 50, Output: 10} // never less than what is used
 	return t
 }
 
@@ -199,6 +204,9 @@ func (s *sim) checkHeaders(rc *Receipt) {
 func (s *sim) checkRefusal(f *Refusal, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if f.Oversize {
+		return
+	}
 	if f.RetryAfter <= 0 || f.Remaining < 0 {
 		s.t.Errorf("%v: retry after %v, remaining %d", f, f.RetryAfter, f.Remaining)
 	}

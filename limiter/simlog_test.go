@@ -131,6 +131,9 @@ func bound(p *tablePolicy, ref ScopeRef) int64 {
 		return l.Requests.n
 	}
 	m := p.models[ref.Model]
+	if p.rules.Sharing.Conserving {
+		return m.Limits.Requests.n
+	}
 	return max(l.Requests.n, int64(math.Ceil(m.Threshold*float64(m.Limits.Requests.n)-1e-9)))
 }
 
@@ -143,6 +146,14 @@ func (s *simLog) note() {
 			continue
 		}
 		n, limited := l.Requests.Get()
+		if ref.Scope == ScopePool && p.rules.Sharing.Conserving {
+			m := p.models[ref.Model]
+			c := s.leader.ledger.claims(&question{now: now, model: ref.Model, policy: m, pool: m.Pool(ref.ID), rules: &p.rules}, false)
+			if c.rooms(&question{model: ref.Model, policy: m, pool: m.Pool(ref.ID), rules: &p.rules}).requests == 0 {
+				s.full[ref] = time.Now()
+			}
+			limited = false
+		}
 		if limited && n == 0 {
 			s.full[ref] = time.Now()
 		}
@@ -155,6 +166,9 @@ func (s *simLog) note() {
 			continue
 		}
 		w := simWindow{ref, start}
+		if most, ok := l.Tokens.Get(); ok && s.steady && p.rules.Reserve && !p.rules.Alone && ref.Scope != ScopePool && now < end && c.tokens > most {
+			s.t.Errorf("%+v counts %d reserved and used tokens, limit %d", w, c.tokens, most)
+		}
 		if now < end {
 			s.most[w] = max(s.most[w], bound(p, ref))
 		}

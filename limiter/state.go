@@ -17,6 +17,7 @@ type LedgerState struct {
 	Models   []CountState   `json:"models,omitempty"`
 	Keys     []SubjectState `json:"keys,omitempty"`
 	Teams    []SubjectState `json:"teams,omitempty"`
+	Active   []ActiveState  `json:"active,omitempty"`
 }
 
 // SessionState is a node's current process run and its last answer.
@@ -38,6 +39,18 @@ type CountState struct {
 	Tokens   int64        `json:"tokens"`
 	Lent     Time         `json:"lent,omitempty"`
 	Pools    []CountState `json:"pools,omitempty"`
+}
+
+// ActiveState is until when the pools of one model count as active.
+type ActiveState struct {
+	Model string     `json:"model"`
+	Pools []PoolMark `json:"pools"`
+}
+
+// PoolMark is one active pool.
+type PoolMark struct {
+	Name  string `json:"name,omitempty"`
+	Until Time   `json:"until"`
 }
 
 // SubjectState is a key or team with its running windows and slots.
@@ -74,6 +87,7 @@ func (l *Ledger) Save(now Time, window time.Duration) LedgerState {
 		}
 		st.Models = append(st.Models, c)
 	}
+	st.Active = l.saveActivity(now)
 	return st
 }
 
@@ -139,7 +153,7 @@ func LoadLedger(st LedgerState) (*Ledger, error) {
 		l.expires.push(expiry{c.Start, c.Name})
 	}
 	l.expires.sort()
-	if err := errors.Join(l.keys.load(st.Keys), l.teams.load(st.Teams)); err != nil {
+	if err := errors.Join(l.keys.load(st.Keys), l.teams.load(st.Teams), l.loadActivity(st.Active)); err != nil {
 		return nil, err
 	}
 	for node, s := range l.sessions {

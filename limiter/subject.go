@@ -62,7 +62,7 @@ func (ss *subjects) take(d *Decision, now Time, node, id, model string, own, per
 	}
 	s := ss.get(id)
 	if so.counts {
-		ss.count(s, &s.total, so, now, window)
+		ss.count(s, &s.total, so, d.Need, now, window)
 	}
 	if sm.counts {
 		c := s.models[model]
@@ -70,7 +70,7 @@ func (ss *subjects) take(d *Decision, now Time, node, id, model string, own, per
 			c = &count{start: NoWindow}
 			s.models[model] = c
 		}
-		ss.count(s, c, sm, now, window)
+		ss.count(s, c, sm, d.Need, now, window)
 	}
 	if so.Limits.Parallel.IsSet() {
 		s.hold(node, 1)
@@ -79,8 +79,8 @@ func (ss *subjects) take(d *Decision, now Time, node, id, model string, own, per
 	}
 }
 
-// count adds one request to a window, opening it if need be.
-func (ss *subjects) count(s *subject, c *count, st *Standing, now Time, window time.Duration) {
+// count adds one request and its tokens to a window, opening it if need be.
+func (ss *subjects) count(s *subject, c *count, st *Standing, tokens int64, now Time, window time.Duration) {
 	if !c.live(now, window) {
 		c.open(now, window)
 		ss.expires.push(expiry{start: now, id: s.id})
@@ -88,6 +88,7 @@ func (ss *subjects) count(s *subject, c *count, st *Standing, now Time, window t
 	if !st.held {
 		c.requests++
 	}
+	c.tokens += tokens
 	st.read(c, now, window)
 }
 
@@ -98,11 +99,11 @@ func (ss *subjects) settle(now Time, node, id string, t *Settle, own, perModel S
 		return
 	}
 	if t.Starts[own] != NoWindow && s.total.start == t.Starts[own] {
-		s.total.tokens += tokens
+		s.total.addTokens(tokens)
 	}
 	if t.Starts[perModel] != NoWindow {
 		if c := s.models[t.Ticket.Model]; c != nil && c.start == t.Starts[perModel] {
-			c.tokens += tokens
+			c.addTokens(tokens)
 		}
 	}
 	if t.Slots.Has(own) {

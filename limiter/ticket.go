@@ -9,6 +9,9 @@ type Ticket struct {
 	Key      string // SHA-256 of the virtual key in lower-case hex; "" for the master key
 	Team     string // "" for none
 	Priority string // as claimed by team or key; "" for none; may be unknown to the reservation
+	// Estimate is what the request will probably use (Cached is not looked at).
+	// It counts only where tokens are reserved (Rules.Reserve).
+	Estimate Usage
 }
 
 // Scope is a kind of thing that limits: the key, the team, either of them on

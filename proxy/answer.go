@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -112,9 +113,29 @@ func (x *exchange) refused(r *limiter.Refusal) {
 	h["rate_limit_type"] = []string{r.Dimension.String()}
 	h["reset_at"] = []string{limiter.FormatReset(r.ResetAt)}
 	h["X-Litellm-Saturation"] = []string{strconv.FormatFloat(r.Saturation*100, 'f', 2, 64) + "%"}
+	x.set(h, "X-Sluice-Explain", explanation(r))
 	x.showStandings(&r.Standings)
 	model, priority := x.labels()
 	x.p.metrics.limited.WithLabelValues(model, priority, r.Scope.String(), r.Dimension.String()).Inc()
+}
+
+// explanation is a refusal in one line for machines: the limit, what is used of
+// it, when the request could fit, and where to see who holds it.
+func explanation(r *limiter.Refusal) string {
+	used, limit := r.Standings[r.Scope].Used, r.Limits.Requests
+	n := used.Requests
+	switch r.Dimension {
+	case limiter.Tokens:
+		n, limit = used.Tokens, r.Limits.Tokens
+	case limiter.Parallel:
+		n, limit = used.Parallel, r.Limits.Parallel
+	}
+	q := url.Values{"model": {r.Ticket.Model}}
+	if r.Ticket.Key != "" {
+		q.Set("key", r.Ticket.Key)
+	}
+	return r.Scope.String() + " " + r.Dimension.String() + "; used=" + strconv.FormatInt(n, 10) + "; limit=" + limit.String() +
+		"; fits-in=" + strconv.FormatInt(r.RetryAfterSeconds(), 10) + "; see=/limits/explain?" + q.Encode()
 }
 
 // modelHeaders puts on the answer what is known of model, deployment, limits

@@ -29,11 +29,12 @@ type exchange struct {
 	receipt  Receipt      // nil until admitted
 	watch    watch        // over the call
 	callID   string
-	mode     string    // x-sluice-limits
-	values   [8]string // of the answer's headers
-	kept     int       // of them
-	bodyRead bool      // the whole body of the request has been read
-	bodySize int64     // of the request, as it goes up
+	mode     string        // x-sluice-limits
+	values   [8]string     // of the answer's headers
+	kept     int           // of them
+	bodyRead bool          // the whole body of the request has been read
+	bodySize int64         // of the request, as it goes up
+	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
 
 	sent     time.Time // when the call went up; zero before
 	ready    time.Time // when its answer began
@@ -186,6 +187,9 @@ func (x *exchange) prepare(named string) (*call, error) {
 		body = out
 	}
 	keep = true
+	if x.reserves() {
+		x.estimate = limiter.Usage{Input: inputTokens(body.b), Output: x.outputTokens(&f)}
+	}
 	c.hide = ask
 	c.usage = c.usage || ask
 	x.bodySize = int64(len(body.b))
@@ -198,6 +202,7 @@ func (x *exchange) admit() error {
 	before := x.p.now()
 	receipt, err := x.p.gate.Admit(x.r.Context(), limiter.Ticket{
 		Model: x.model.Group, Key: x.id.keyID(), Team: x.id.teamID(), Priority: x.id.priority(),
+		Estimate: x.estimate,
 	})
 	x.p.metrics.admission.Observe(x.p.now().Sub(before).Seconds())
 	if err == nil {
@@ -206,6 +211,8 @@ func (x *exchange) admit() error {
 	}
 	var refusal *limiter.Refusal
 	switch {
+	case errors.As(err, &refusal) && refusal.Oversize:
+		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: refusal.Error()}
 	case errors.As(err, &refusal):
 		x.refused(refusal)
 		return &Error{Status: http.StatusTooManyRequests, Type: typeThrottled, Message: refusal.Error(), LimitedBy: refusal.Scope.LimitedBy()}
@@ -296,6 +303,9 @@ func (x *exchange) settle() {
 	x.settled = true
 	spent, _ := x.cost()
 	x.receipt.Settle(spent)
+	if x.usage.known && x.reserves() {
+		x.p.learned.add(x.habit(), spent.Output)
+	}
 }
 
 // cost is what the request consumed, as far as anybody said.

@@ -141,6 +141,7 @@ type Proxy struct {
 	writeTimeout time.Duration
 	nodeHeader   []string
 
+	learned   learned // how long answers are, where tokens are reserved
 	buffers   buffers
 	table     atomic.Pointer[table]
 	tableMu   sync.Mutex // held while a table is built

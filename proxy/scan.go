@@ -22,19 +22,21 @@ func (s span) none() bool { return s.end == 0 }
 type fields struct {
 	model   string // "" if the body has none
 	stream  bool
-	asked   bool // the client wants usage in its stream
-	open    int  // position of the body's brace
-	empty   bool // the body has no members
-	modelAt span // value of model; none if absent
-	optsAt  span // value of stream_options
-	usageAt span // value of include_usage in it
-	plain   bool // the model's value is spelled without escapes
+	asked   bool  // the client wants usage in its stream
+	open    int   // position of the body's brace
+	empty   bool  // the body has no members
+	modelAt span  // value of model; none if absent
+	optsAt  span  // value of stream_options
+	usageAt span  // value of include_usage in it
+	plain   bool  // the model's value is spelled without escapes
+	most    int64 // largest of the declared caps of output tokens; -1: none is declared
+	n       int64 // answers asked for, ≥ 1
 }
 
 // scan reads the top level of a request's body in one pass. The error is an
 // *Error, a 400 that names the field.
 func scan(data []byte) (fields, error) {
-	var f fields
+	f := fields{most: -1, n: 1}
 	var seen [len(metered)]bool
 	m := newMembers(data)
 	if m.err != nil {
@@ -126,8 +128,14 @@ func (f *fields) take(name string, m *members) error {
 	case "user":
 		// Whatever it holds is the upstream's to judge.
 	default:
-		if _, ok := count(raw); !ok && !null {
+		v, ok := count(raw)
+		switch {
+		case !ok && !null:
 			return badRequest(name, fmt.Sprintf("%q must be a whole number, 0 or more.", name))
+		case ok && name == "n":
+			f.n = max(v, 1)
+		case ok:
+			f.most = max(f.most, v)
 		}
 	}
 	return nil

@@ -152,11 +152,19 @@ func (r *reader) readShare(t *table, name string) limiter.Share {
 
 func (r *reader) readLimits(t *table, l *fsm.LimitSettings) {
 	l.OnNoQuorum = limiter.NoQuorum(t.choice("on_no_quorum", string(l.OnNoQuorum), "share", "deny", "allow"))
-	l.TokenAccounting = t.choice("token_accounting", l.TokenAccounting, "recorded")
-	l.Allocation = t.choice("allocation", l.Allocation, "saturation")
+	l.TokenAccounting = t.choice("token_accounting", l.TokenAccounting, fsm.AccountRecorded, fsm.AccountReserved)
+	l.Allocation = t.choice("allocation", l.Allocation, fsm.AllocateBySaturation, fsm.AllocateConserving)
+	l.HoldBack = t.number("hold_back", l.HoldBack, 0, 1)
+	if t.has("active_window") {
+		l.ActiveWindow = t.duration("active_window", fsm.DefaultActiveWindow, time.Millisecond)
+	} else {
+		t.get("active_window")
+	}
 	l.TokenRateLimitType = t.choice("token_rate_limit_type", l.TokenRateLimitType, "total", "input", "output")
 	l.CountCachedTokens = t.boolean("count_cached_tokens", l.CountCachedTokens)
-	t.choice("oversize", "reject", "reject")
+	if o := t.choice("oversize", fsm.OversizeReject, fsm.OversizeReject, fsm.OversizeAlone); o != fsm.OversizeReject {
+		l.Oversize = o
+	}
 	if t.has("lease_ttl") {
 		lease := t.duration("lease_ttl", fsm.DefaultLeaseTTL, 0)
 		l.LeaseTTL = &lease

@@ -5,11 +5,6 @@ package config
 // entry is a key's path without indexes, or path=value; whoever builds the
 // feature deletes its lines.
 var later = map[string]bool{
-	"limits.token_accounting=reserve":           true,
-	"limits.allocation=work_conserving":         true,
-	"limits.oversize=alone":                     true,
-	"limits.hold_back":                          true,
-	"limits.active_window":                      true,
 	"upstream.max_attempts":                     true,
 	"upstream.base_delay":                       true,
 	"upstream.max_delay":                        true,

@@ -95,12 +95,14 @@ saturation_threshold = 1
 saturation_check_cache_ttl = 0
 [limits]
 on_no_quorum = "deny"
-token_accounting = "recorded"
-allocation = "saturation"
+token_accounting = "reserve"
+allocation = "work_conserving"
+hold_back = 0.1
+active_window = "3s"
 lease_ttl = "0s"
 token_rate_limit_type = "input"
 count_cached_tokens = false
-oversize = "reject"
+oversize = "alone"
 [upstream]
 connect_timeout = "1s"
 first_byte_timeout = "2s"
@@ -130,7 +132,7 @@ idle_timeout = "3s"
 		"shares": reflect.DeepEqual(c.Reservation, limiter.Reservation{Shares: map[string]limiter.Share{
 			"prod": {Kind: "percent", Value: .9}, "low prio": {Kind: "rpm", Value: 1}}, Default: 0, Threshold: 1}),
 		"ttl":      c.SaturationTTL == 0,
-		"limits":   c.Limits.OnNoQuorum == "deny" && c.Limits.TokenRateLimitType == "input" && !c.Limits.CountCachedTokens,
+		"limits":   c.Limits.OnNoQuorum == "deny" && c.Limits.Allocation == "work_conserving" && c.Limits.HoldBack == 0.1 && c.Limits.TokenAccounting == "reserve" && c.Limits.Oversize == "alone" && c.Limits.ActiveWindow == 3*time.Second && c.Limits.TokenRateLimitType == "input" && !c.Limits.CountCachedTokens,
 		"timeouts": c.Upstream.ConnectTimeout == time.Second && c.Upstream.FirstByteTimeout == 2*time.Second && c.Upstream.IdleTimeout == 3*time.Second,
 	} {
 		if !same {
@@ -237,7 +239,12 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"replica of nobody", base + "[cluster]\nvoter = false\n", "f.toml:4: cluster.voter: a node without a vote needs others"},
 		{"half a certificate", base + "[cluster]\ncert_file = \"a\"\n", "f.toml:4: cluster.cert_file: cert_file, key_file and ca_file belong together"},
 		{"anthropic", base + "[[models]]\nname = \"m\"\nprovider = \"anthropic\"\n", `f.toml:5: models[0].provider: "anthropic" is not supported by this version yet; remove it`},
-		{"reserve", base + "[limits]\ntoken_accounting = \"reserve\"\n", `f.toml:4: limits.token_accounting: "reserve" is not supported by this version yet; remove it`},
+		{"token accounting", base + "[limits]\ntoken_accounting = \"guessed\"\n", `f.toml:4: limits.token_accounting: unknown value "guessed"; use recorded | reserve`},
+		{"oversize", base + "[limits]\noversize = \"cut\"\n", `f.toml:4: limits.oversize: unknown value "cut"; use reject | alone`},
+		{"allocation", base + "[limits]\nallocation = \"fair\"\n", `f.toml:4: limits.allocation: unknown value "fair"; use saturation | work_conserving`},
+		{"held back", base + "[limits]\nhold_back = 1.5\n", "f.toml:4: limits.hold_back: 1.5 is out of range; use a number from 0 to 1"},
+		{"never active", base + "[limits]\nactive_window = \"0s\"\n", "f.toml:4: limits.active_window: 0s is too short; use at least 1ms"},
+		{"active for ever", base + "[limits]\nactive_window = \"24h\"\n", "f.toml:4: limits.active_window: 24h0m0s is not above 0 and at most 1h0m0s; use a duration such as"},
 		{"retries", base + "[upstream]\nmax_attempts = 6\n", "f.toml:4: upstream.max_attempts: is not supported by this version yet; remove it"},
 		{"queue", base + "[upstream.queue]\nmax_depth = 6\n", "f.toml:3: upstream.queue: is not supported by this version yet; remove it"},
 		{"groups", base + "[[upstream.groups]]\nname = \"a\"\n", "f.toml:3: upstream.groups: is not supported by this version yet; remove it"},

@@ -32,7 +32,14 @@ func (f *File) Render() string {
 	w.table("[limits]")
 	w.text("on_no_quorum", string(f.Cluster.Limits.OnNoQuorum))
 	w.text("token_accounting", f.Cluster.Limits.TokenAccounting)
+	w.text("oversize", f.Cluster.Limits.Oversize)
 	w.text("allocation", f.Cluster.Limits.Allocation)
+	if hold := f.Cluster.Limits.HoldBack; hold > 0 {
+		w.raw("hold_back", number(hold))
+	}
+	if active := f.Cluster.Limits.ActiveWindow; active > 0 {
+		w.duration("active_window", active)
+	}
 	w.text("token_rate_limit_type", f.Cluster.Limits.TokenRateLimitType)
 	w.raw("count_cached_tokens", f.Cluster.Limits.CountCachedTokens)
 	if lease := f.Cluster.Limits.LeaseTTL; lease != nil {

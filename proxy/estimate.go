@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"bytes"
+
+	"sluice/fsm"
+)
+
+// What a request will use is estimated only where tokens are reserved
+// (limits.token_accounting = "reserve"): its input from the text of its body,
+// its output from what it allows and from what answers were like.
+
+// defaultOutput is what an answer is taken to be long at most, in tokens, while
+// nothing is known about its key and model.
+const defaultOutput = 1024
+
+// mediaTokens bounds what one image, sound or document that is part of the body
+// is taken for: its bytes say little about its tokens.
+const mediaTokens = 1600
+
+// objectTokens is what a message costs besides its text.
+const objectTokens = 4
+
+// reserves reports whether tokens are reserved under the exchange's view.
+func (x *exchange) reserves() bool {
+	return x.view.Config().Limits.TokenAccounting == fsm.AccountReserved
+}
+
+func (x *exchange) habit() habit { return habit{x.id.keyID(), x.model.Group} }
+
+// outputTokens returns the smallest of what the request allows, what answers to
+// its key from its model were long, and what any is taken for.
+func (x *exchange) outputTokens(f *fields) int64 {
+	if !x.endpoint.streams() {
+		return 0 // embeddings have no output
+	}
+	n := min(f.n, maxTokens)
+	out := min(defaultOutput*n, maxTokens)
+	if usual, known := x.p.learned.p95(x.habit()); known {
+		out = usual
+	}
+	if f.most >= 0 {
+		out = min(out, min(f.most, maxTokens/n)*n)
+	}
+	return out
+}
+
+// inputTokens estimates the tokens of a body that is a valid JSON object: a
+// quarter of the bytes of its text, one for each number (embeddings may be asked
+// for by tokens), something for each object, and bounded amounts for media.
+func inputTokens(data []byte) int64 {
+	var text, other int64
+	media := false // the key before was that of media
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			end := stringEnd(data, i+1)
+			s := data[i+1 : end]
+			i = end
+			if next := skipSpace(data, end+1); next < len(data) && data[next] == ':' {
+				media = isMedia(s)
+				continue
+			}
+			if media || bytes.HasPrefix(s, []byte("data:")) {
+				other += min(estimate(int64(len(s))), mediaTokens)
+			} else {
+				text += int64(len(s))
+			}
+			media = false
+		case c == '{':
+			other += objectTokens
+		case c == '-' || c >= '0' && c <= '9':
+			other++
+			for i+1 < len(data) && numeric(data[i+1]) {
+				i++
+			}
+		}
+	}
+	return max(estimate(text)+other, 1)
+}
+
+// isMedia reports whether a member of this name holds encoded bytes.
+func isMedia(key []byte) bool {
+	return string(key) == "data" || string(key) == "file_data" || string(key) == "b64_json"
+}
+
+func numeric(c byte) bool {
+	return c >= '0' && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
+}
+
+// stringEnd returns the position of the quote that ends the string which goes on at i.
+func stringEnd(data []byte, i int) int {
+	for ; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(data)
+}
