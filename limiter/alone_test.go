@@ -429,3 +429,58 @@ func TestNodeAloneNeverExceedsItsPart(t *testing.T) {
 		})
 	}
 }
+
+// Where tokens are reserved, a node alone reserves of its part, and gives back
+// to the cluster what was not used.
+func TestNodeAloneReservesOfItsPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := alonePolicy(1).model("t", Limits{Tokens: Of(300)}, Reservation{})
+		p.rules.Reserve = true
+		cl := newCutCluster(t, 3, p, NoQuorumShare)
+		opened := cl.ask(t, 0, 1, Ticket{Model: "t", Estimate: Usage{Input: 60}})
+		opened[0].Settle(Usage{})
+		time.Sleep(100 * time.Millisecond)
+		cl.cut(t, 0, 1, 2)
+		rs := cl.ask(t, 1, 9, Ticket{Model: "t", Estimate: Usage{Input: 20, Output: 20}})
+		if len(rs) != 2 {
+			t.Fatalf("%d requests of 40 tokens admitted of 100", len(rs))
+		}
+		if got := cl.ask(t, 2, 1, Ticket{Model: "t", Estimate: Usage{Output: 101}}); len(got) != 0 {
+			t.Error("a request larger than the part was admitted")
+		}
+		if _, err := cl.gates[2].Admit(t.Context(), Ticket{Model: "t", Estimate: Usage{Output: 101}}); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("a request that can fit only together: %v", err)
+		}
+		rs[0].Settle(Usage{Input: 5})
+		cl.heal()
+		if used := cl.used("t"); used.Tokens != 45 {
+			t.Errorf("%d tokens counted, 5 used and 40 reserved", used.Tokens)
+		}
+		rs[1].Settle(Usage{Input: 50})
+		time.Sleep(200 * time.Millisecond)
+		if used := cl.used("t"); used.Tokens != 55 {
+			t.Errorf("%d tokens counted of 55 used", used.Tokens)
+		}
+		cl.close(t)
+	})
+}
+
+func TestWorkConservingPoolsOnANodeAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := alonePolicy(1).model("m", Limits{Requests: Of(300)}, Reservation{Shares: map[string]Share{"prod": share(.75), "dev": share(.25)}})
+		p.rules.Sharing = Sharing{Conserving: true, Active: 10 * time.Second}
+		cl := newCutCluster(t, 3, p, NoQuorumShare)
+		cl.cut(t, 0, 1, 2)
+		prod, dev := Ticket{Model: "m", Priority: "prod"}, Ticket{Model: "m", Priority: "dev"}
+		if got := len(cl.ask(t, 0, 200, dev)); got != 100 {
+			t.Errorf("a lone pool was served %d of its node's 100", got)
+		}
+		first := len(cl.ask(t, 1, 1, prod))
+		d, q := len(cl.ask(t, 1, 200, dev)), len(cl.ask(t, 1, 200, prod))
+		if first+q != 75 || d != 25 {
+			t.Errorf("dev %d, prod %d of 25 and 75", d, first+q)
+		}
+		cl.heal()
+		cl.close(t)
+	})
+}

@@ -41,6 +41,17 @@ func (f *Facts) serve(key, model string) {
 	f.Executed = append(f.Executed, Executed{ID: id, At: now})
 }
 
+// by adds n requests for the model that a node has admitted in a mode.
+func (f *Facts) by(node, mode string, n int) {
+	for range n {
+		f.serve("k", "m")
+		id := f.Executed[len(f.Executed)-1].ID
+		s := f.Sent[id]
+		s.Node, s.Mode = node, mode
+		f.Sent[id] = s
+	}
+}
+
 func TestTheCheckerFindsWhatIsForged(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -57,6 +68,19 @@ func TestTheCheckerFindsWhatIsForged(t *testing.T) {
 				f.serve("k", "m")
 			}
 		}, "admitted ≤ limit"},
+		{"a node alone admits more than its part", func(f *Facts) {
+			f.Plan.Mode = "share"
+			f.by("n1", "share", 2)
+		}, "a node alone admits its part"},
+		{"a node alone admits its part twice, a window apart", func(f *Facts) {
+			f.Plan.Mode, f.Plan.OneWindow, f.Plan.Window = "share", false, time.Millisecond
+			f.by("n1", "share", 2)
+		}, ""},
+		{"the ledger leans on what a node may add by itself", func(f *Facts) {
+			f.Plan.Mode, f.Plan.Profile = "share", "network"
+			f.Plan.Faults = []Fault{{Kind: "isolate"}}
+			f.by("n2", "exact", 4)
+		}, "admitted by the ledger ≤ limit"},
 		{"a permit outlives its window", func(f *Facts) {
 			f.Plan.OneWindow, f.Plan.Window = false, time.Second
 			f.Keys["edge0"] = KeyPlan{Name: "edge0", RPM: 2}
@@ -156,13 +180,13 @@ func TestAShareIsBoundByTheNodesThatAreCutOff(t *testing.T) {
 }
 
 func TestASeedIsAPlan(t *testing.T) {
-	show := func(seed uint64) string { return fmt.Sprintf("%+v", newPlan(seed, 30*time.Second, "deny")) }
+	show := func(seed uint64) string { return fmt.Sprintf("%+v", newPlan(seed, 30*time.Second, "")) }
 	kinds := map[string]bool{}
 	for seed := range uint64(300) {
 		if first, second := show(seed), show(seed); first != second {
 			t.Fatalf("seed %d has two plans", seed)
 		}
-		p := newPlan(seed, 30*time.Second, "deny")
+		p := newPlan(seed, 30*time.Second, "")
 		kinds[p.Profile] = true
 		inTracks := 0
 		for _, track := range p.tracks() {

@@ -25,6 +25,12 @@ secret = "os.environ/SLUICE_CLUSTER_SECRET"
 on_no_quorum = %q
 lease_ttl    = %q
 `, p.Window, p.Mode, p.LeaseTTL)
+	if p.Conserving {
+		fmt.Fprintf(&b, "allocation = \"work_conserving\"\nactive_window = \"1s\"\n")
+	}
+	if p.Reserve {
+		fmt.Fprintf(&b, "token_accounting = \"reserve\"\noversize = \"alone\"\n")
+	}
 	if len(p.Priorities) > 0 {
 		fmt.Fprintf(&b, "\n[priority_reservation]\n")
 		for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {

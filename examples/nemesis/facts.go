@@ -31,6 +31,7 @@ type Sent struct {
 	At, Done             time.Duration
 	Status               int // 0: no answer
 	LimitedBy            string
+	Mode                 string // x-sluice-limits of the answer; "" if there was none
 	Err                  string
 }
 
@@ -86,7 +87,7 @@ func check(f *Facts) []Violation {
 		all = append(all, violated("the cluster comes back", "%s", t))
 	}
 	for _, judge := range []func(*Facts) []Violation{
-		checkOnce, checkScopes, checkWindowsSeen, checkEdges, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
+		checkOnce, checkScopes, checkExact, checkShares, checkWindowsSeen, checkEdges, checkFill, checkSlots, checkPresent, checkRegisters, checkDigests,
 	} {
 		all = append(all, judge(f)...)
 	}

@@ -87,6 +87,7 @@ func (l *load) send(ctx context.Context, n *harness.Node, key, model string, str
 	resp, err := n.As(l.secret(key)).Open(ctx, "POST", "/v1/chat/completions", body, nil)
 	if err == nil {
 		s.Status, s.LimitedBy = resp.StatusCode, resp.Header.Get("X-Sluice-Limited-By")
+		s.Mode = resp.Header.Get("X-Sluice-Limits")
 		var text []byte
 		text, err = io.ReadAll(resp.Body)
 		err = errors.Join(err, resp.Body.Close())

@@ -51,7 +51,7 @@ func main() {
 	flag.IntVar(&o.seeds, "seeds", 20, "how many seeds to play")
 	flag.IntVar(&o.parallel, "parallel", max(runtime.NumCPU()-1, 1), "how many at a time")
 	flag.DurationVar(&o.duration, "duration", 30*time.Second, "how long each is under load")
-	flag.StringVar(&o.mode, "mode", "deny", "limits.on_no_quorum")
+	flag.StringVar(&o.mode, "mode", "", "limits.on_no_quorum (default: deny for even seeds, share for odd ones)")
 	flag.StringVar(&o.profile, "profile", "", "only seeds of this profile (calm, process, network, disk, all, clock)")
 	flag.StringVar(&o.bin, "bin", "", "a binary built with -tags nemesis (default: built now)")
 	flag.StringVar(&o.dir, "dir", "", "where logs go (default: a temporary directory)")

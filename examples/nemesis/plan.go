@@ -19,6 +19,9 @@ type Plan struct {
 	Duration  time.Duration
 	LeaseTTL  time.Duration
 
+	Conserving bool // limits.allocation
+	Reserve    bool // limits.token_accounting
+
 	Models     []ModelPlan
 	Priorities map[string]float64 // empty: no pools
 	Teams      []TeamPlan
@@ -103,9 +106,14 @@ var profiles = []struct {
 }
 
 // newPlan derives the plan of a seed.
+// newPlan draws what a seed stands for. mode is limits.on_no_quorum, "" to let the
+// seed choose.
 func newPlan(seed uint64, duration time.Duration, mode string) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x736c75696365))
-	p := Plan{Seed: seed, Mode: mode, Duration: duration}
+	if mode == "" {
+		mode = []string{"deny", "share"}[seed%2]
+	}
+	p := Plan{Seed: seed, Mode: mode, Duration: duration, Conserving: seed/2%2 == 1, Reserve: seed%5 == 0}
 	total := 0
 	for _, f := range profiles {
 		total += f.weight

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,7 @@ func (p *Plan) scopes(key KeyPlan, model string) map[string]int64 {
 	in := map[string]int64{}
 	if limit := p.limit(model); limit > 0 {
 		in["model "+model] = limit
-		if len(p.Priorities) > 0 {
+		if len(p.Priorities) > 0 && !p.Conserving { // else a pool may have all of it
 			share, named := p.Priorities[key.Priority]
 			name := key.Priority
 			if !named {
@@ -65,13 +66,32 @@ func (p *Plan) scopes(key KeyPlan, model string) map[string]int64 {
 	return in
 }
 
-// checkScopes: in no window of any scope more is executed than its limit.
+// checkScopes: in no window of any scope more is executed than its limit allows.
 func checkScopes(f *Facts) []Violation {
+	return judgeScopes(f, "admitted ≤ limit", func(Sent) bool { return true }, func(limit int64) int64 {
+		return bound(f.Plan.Mode, limit, f.Plan.cutOff(), f.Plan.Nodes)
+	})
+}
+
+// checkExact: what the cluster's ledger admitted stays within the limit, whatever
+// nodes have admitted by themselves meanwhile.
+func checkExact(f *Facts) []Violation {
+	if f.Plan.Mode != "share" {
+		return nil
+	}
+	return judgeScopes(f, "admitted by the ledger ≤ limit", func(s Sent) bool { return s.Mode == "exact" }, func(limit int64) int64 { return limit })
+}
+
+// judgeScopes holds the requests that count against what each scope may admit in a window.
+func judgeScopes(f *Facts, invariant string, counts func(Sent) bool, most func(limit int64) int64) []Violation {
 	limits, admitted := map[string]int64{}, map[string][]admission{}
 	for _, e := range f.Executed {
 		s := f.Sent[e.ID]
+		if !counts(s) {
+			continue
+		}
 		for name, limit := range f.Plan.scopes(f.Keys[s.Key], s.Model) {
-			limits[name] = bound(f.Plan.Mode, limit, f.Plan.cutOff(), f.Plan.Nodes)
+			limits[name] = most(limit)
 			admitted[name] = append(admitted[name], admission{ID: e.ID, Sent: s.At, Arrived: e.At})
 		}
 	}
@@ -80,13 +100,48 @@ func checkScopes(f *Facts) []Violation {
 		all, limit := admitted[name], limits[name]
 		if f.Plan.OneWindow {
 			if n := int64(len(all)); n > limit {
-				found = append(found, violated("admitted ≤ limit", "%s: the provider executed %d of %d in one window; the last is %s", name, n, limit, all[n-1].ID))
+				found = append(found, violated(invariant, "%s: the provider executed %d of %d in one window; the last is %s", name, n, limit, all[n-1].ID))
 			}
 			continue
 		}
 		if a, doubt, over := overAdmitted(all, limit, f.Plan.Window, f.Plan.stretch()); over {
-			found = append(found, violated("admitted ≤ limit", "%s, limit %d in %s: no row of windows explains request %s (sent %s, executed %s, doubt %s)\n%s",
+			found = append(found, violated(invariant, "%s, limit %d in %s: no row of windows explains request %s (sent %s, executed %s, doubt %s)\n%s",
 				name, limit, f.Plan.Window, a.ID, a.Sent, a.Arrived, doubt, around(all, a, limit)))
+		}
+	}
+	return found
+}
+
+// checkShares: in any window's length a node admits by itself at most its part
+// of a limit. Pools are left out, because they borrow.
+func checkShares(f *Facts) []Violation {
+	type part struct {
+		node, scope string
+		most        int64
+	}
+	admitted := map[part][]admission{}
+	for _, e := range f.Executed {
+		s := f.Sent[e.ID]
+		if s.Mode != "share" {
+			continue
+		}
+		for name, limit := range f.Plan.scopes(f.Keys[s.Key], s.Model) {
+			if !strings.Contains(name, " priority ") {
+				k := part{s.Node, name, limit / int64(f.Plan.Nodes)}
+				admitted[k] = append(admitted[k], admission{ID: e.ID, Sent: s.At, Arrived: e.At})
+			}
+		}
+	}
+	var found []Violation
+	for p, all := range admitted {
+		slices.SortFunc(all, func(a, b admission) int { return int(a.Sent - b.Sent) })
+		for i := int(p.most); i < len(all); i++ {
+			run := all[i-int(p.most) : i+1]
+			last := slices.MaxFunc(run, func(a, b admission) int { return int(a.Arrived - b.Arrived) })
+			if d := last.Arrived - run[0].Sent; d < f.Plan.Window-clockSlack {
+				found = append(found, violated("a node alone admits its part", "%s admitted %d of %s by itself within %s, its part is %d; the last is %s", p.node, len(run), p.scope, d, p.most, last.ID))
+				break
+			}
 		}
 	}
 	return found
