@@ -1,10 +1,12 @@
 package translate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func FuzzChatRequest(f *testing.F) {
@@ -71,6 +73,16 @@ func FuzzChatAnswer(f *testing.F) {
 func FuzzChatStream(f *testing.F) {
 	f.Add(file(f, "calls.events"), true)
 	f.Add(strings.ReplaceAll(file(f, "calls.events"), `"index":6`, `"index":5`), false)
+	f.Add(`event: content_block_start
+data: {"index":0,"content_block":{"type":"tool_use","id":"a","name":"b","input":{"c":1}}}
+
+event: content_block_delta
+data: {"index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}
+
+event: message_stop
+data: {}
+
+`, false)
 	f.Add("data: {\"type\":\"message_start\"}\n\nevent: error\ndata: {\"error\":{\"message\":\"x\"}}\n\n", false)
 	f.Fuzz(func(t *testing.T, events string, usage bool) {
 		s := NewChatStream("m", 1, usage)
@@ -89,6 +101,56 @@ func FuzzChatStream(f *testing.F) {
 		_, done, failed := reading(t, string(out))
 		if err == nil && ok != (done || failed) {
 			t.Fatalf("ok=%v done=%v failed=%v: %s", ok, done, failed, out)
+		}
+	})
+}
+
+// The walker sees what encoding/json sees, whatever the layout.
+func FuzzChatWalk(f *testing.F) {
+	f.Add([]byte(` { "a\"\\" : [1, {"b":"]"}] ,"c":-1.5e3 , "":null}`))
+	f.Add([]byte(`["\\\\","\"",[],{} , true]`))
+	f.Add([]byte(`"\ud83d\ude00 \ud83d \u0041\/\n"`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) {
+			return
+		}
+		got := map[string]string{}
+		n := 0
+		for w := walk(raw); w.next(); n++ {
+			if !json.Valid(w.val) {
+				t.Fatalf("%q: element %q", raw, w.val)
+			}
+			if w.obj {
+				got[string(w.key)] = string(w.val)
+			}
+		}
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) != n {
+			t.Fatalf("%q: %d elements, want %d", raw, n, len(list))
+		}
+		if !utf8.Valid(raw) || strings.Contains(strings.ToLower(string(raw)), `\ud`) {
+			return // encoding/json replaces what it cannot decode
+		}
+		var want map[string]json.RawMessage
+		if json.Unmarshal(raw, &want) == nil {
+			if len(want) != len(got) {
+				t.Fatalf("%q: got %q, want %q", raw, got, want)
+			}
+			for k, v := range want {
+				if got[k] != string(v) {
+					t.Fatalf("%q: %q is %q, want %q", raw, k, got[k], v)
+				}
+			}
+		}
+		var text string
+		if s := bytes.TrimSpace(raw); isString(s) && json.Unmarshal(s, &text) == nil {
+			if string(unquote(s)) != text {
+				t.Fatalf("%q: got %q, want %q", s, unquote(s), text)
+			}
+			var again string
+			if err := json.Unmarshal(quote(nil, []byte(text)), &again); err != nil || again != text {
+				t.Fatalf("%q came back as %q, %v", text, again, err)
+			}
 		}
 	})
 }

@@ -82,16 +82,25 @@ func valueEnd(b []byte) int {
 
 var literalEnd = []byte(",:]} \t\r\n")
 
-// stringEnd returns the position of the quote that ends the string at i.
+// stringEnd returns the position of the quote that ends the string at i. Texts
+// and pictures are long: it looks at what may end them, not at each byte.
 func stringEnd(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		if b[i] == '\\' {
-			i++
-		} else if b[i] == '"' {
-			break
+	quote := i // the next one, escaped or not
+	for i++; i < len(b); {
+		if quote < i {
+			n := bytes.IndexByte(b[i:], '"')
+			if n < 0 {
+				break
+			}
+			quote = i + n
 		}
+		n := bytes.IndexByte(b[i:quote], '\\')
+		if n < 0 {
+			return quote
+		}
+		i += n + 2
 	}
-	return i
+	return len(b)
 }
 
 // bind says where the value of a member goes.

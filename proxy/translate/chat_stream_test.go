@@ -2,6 +2,7 @@ package translate
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -123,6 +124,16 @@ func TestStreamsThatDoNotEndWell(t *testing.T) {
 	out, _, _ := feed(t, false, begin, `{"type":"error","error":{"type":"overloaded_error","message":"Over\u006coaded"}}`)
 	if want := `data: {"error":{"message":"Over\u006coaded","type":"overloaded_error","param":null,"code":"503"}}` + "\n\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("got %s, want %s", out, want)
+	}
+}
+
+func TestOpenBlocksAreBounded(t *testing.T) {
+	s := NewChatStream("m", 1, false)
+	for i := range maxBlocks + 1 {
+		_, err := s.Event(nil, "", fmt.Appendf(nil, `{"type":"content_block_start","index":%d,"content_block":{"type":"text"}}`, i))
+		if (err != nil) != (i == maxBlocks) {
+			t.Fatalf("block %d: %v", i, err)
+		}
 	}
 }
 
