@@ -33,6 +33,7 @@ func TestArrowsBetweenPackages(t *testing.T) {
 		{"sluice/fsm", []string{"sluice/limiter"}},
 		{"sluice/node", nil},
 		{"sluice/proxy", []string{"sluice/limiter", "sluice/fsm"}},
+		{"sluice/proxy/translate", nil},
 		{"sluice/admin", []string{"sluice/fsm", "sluice/limiter"}},
 		{"sluice/cmd/sluice/config", []string{"sluice/fsm", "sluice/limiter"}},
 		{"sluice/cmd/sluice/admincli", []string{"sluice/admin", "sluice/fsm", "sluice/limiter"}},
@@ -50,14 +51,16 @@ func TestArrowsBetweenPackages(t *testing.T) {
 // What decides must not be able to look at a clock of its own, at HTTP or at a
 // disk, and what moves bytes must not know the HTTP of the data plane.
 func TestDecisionsDependOnNoInputOutput(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "sluice/limiter").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, out)
-	}
-	deps := strings.Fields(string(out))
-	for _, forbidden := range []string{"net", "net/http", "github.com/hashicorp/raft", "go.etcd.io/bbolt", "math/rand", "math/rand/v2"} {
-		if slices.Contains(deps, forbidden) {
-			t.Errorf("limiter depends on %s", forbidden)
+	for _, pkg := range []string{"sluice/limiter", "sluice/proxy/translate"} {
+		out, err := exec.Command("go", "list", "-deps", pkg).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list: %v\n%s", err, out)
+		}
+		deps := strings.Fields(string(out))
+		for _, forbidden := range []string{"net", "net/http", "github.com/hashicorp/raft", "go.etcd.io/bbolt", "math/rand", "math/rand/v2"} {
+			if slices.Contains(deps, forbidden) {
+				t.Errorf("%s depends on %s", pkg, forbidden)
+			}
 		}
 	}
 }
