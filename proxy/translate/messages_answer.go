@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -39,28 +40,29 @@ func MessagesAnswer(body []byte, model string) ([]byte, error) {
 
 	var end msgStop
 	end.note(choice)
-	if thought := msgReasoning(message); msgFilled(thought) {
-		dst = append(append(dst, `{"type":"thinking","thinking":`...), thought...)
+	said := msgReadSpeech(message)
+	if msgFilled(said.thought) {
+		dst = append(append(dst, `{"type":"thinking","thinking":`...), said.thought...)
 		dst = append(dst, `,"signature":""},`...)
 	}
 	var texts [][]byte
-	for text := range msgContent(message) {
+	for text := range said.texts() {
 		texts = append(texts, text)
 	}
-	if refusal := msgMember(message, "refusal"); msgFilled(refusal) {
+	if msgFilled(said.refusal) {
 		end.refused = true
-		texts = append(texts, refusal)
+		texts = append(texts, said.refusal)
 	}
 	if texts != nil {
 		dst = msgAppendJoined(append(dst, `{"type":"text","text":`...), "", texts)
 		dst = append(dst, `},`...)
 	}
-	for call := range msgElements(msgMember(message, "tool_calls")) {
+	for call := range msgElements(said.calls) {
 		dst = msgAppendToolUse(dst, msgMember(call, "id"), msgMember(call, "function"), id, end.tools)
 		end.tools++
 	}
-	if call := msgMember(message, "function_call"); call != nil && end.tools == 0 {
-		dst = msgAppendToolUse(dst, nil, call, id, end.tools)
+	if said.function != nil && end.tools == 0 {
+		dst = msgAppendToolUse(dst, nil, said.function, id, end.tools)
 		end.tools++
 	}
 	dst = end.appendTo(append(msgCloseList(dst), `],`...))
@@ -85,27 +87,32 @@ func msgAnswerID(body []byte) string {
 	return "msg_" + id
 }
 
-// msgReasoning returns the thoughts in a message or delta, nil if there are
-// none. Servers name them in two ways; some use both at once for the same text.
-func msgReasoning(raw []byte) []byte {
-	for _, name := range []string{"reasoning_content", "reasoning"} {
-		if v := msgMember(raw, name); msgFilled(v) {
-			return v
-		}
-	}
-	return nil
+// msgSpeech is what a message, or a delta of one, says.
+type msgSpeech struct {
+	thought, content, refusal, calls, function []byte
 }
 
-// msgContent yields the pieces of text, none of them empty, of a message's or
-// delta's content: a string, or with some servers an array of parts.
-func msgContent(raw []byte) func(yield func([]byte) bool) {
+// msgReadSpeech reads the members of a message or delta. Servers name thoughts in
+// two ways; some use both at once for the same text.
+func msgReadSpeech(raw []byte) (s msgSpeech) {
+	var other []byte
+	msgPick(raw, msgTake("reasoning_content", &s.thought), msgTake("reasoning", &other), msgTake("content", &s.content),
+		msgTake("refusal", &s.refusal), msgTake("tool_calls", &s.calls), msgTake("function_call", &s.function))
+	if !msgFilled(s.thought) {
+		s.thought = other
+	}
+	return s
+}
+
+// texts yields the pieces of text, none of them empty, of the content: a
+// string, or with some servers an array of parts.
+func (s *msgSpeech) texts() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		content := msgMember(raw, "content")
-		if msgFilled(content) {
-			yield(content)
+		if msgFilled(s.content) {
+			yield(s.content)
 			return
 		}
-		for part := range msgElements(content) {
+		for part := range msgElements(s.content) {
 			if text := msgMember(part, "text"); msgFilled(text) && !yield(text) {
 				return
 			}

@@ -65,7 +65,8 @@ func (b *msgBlocks) begin(kind msgBlockKind) *msgBlock {
 
 // call adds what a chunk says of one tool call.
 func (b *msgBlocks) call(dst, index, id, function []byte) []byte {
-	name, piece := msgMember(function, "name"), msgMember(function, "arguments")
+	var name, piece []byte
+	msgPick(function, msgTake("name", &name), msgTake("arguments", &piece))
 	if len(piece) > 0 && piece[0] == '{' { // some servers send the object itself
 		piece = msgAppendText(nil, msgAppendCompact(nil, piece))
 	}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -21,11 +22,7 @@ func msgValid(data []byte) bool {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
-			for i++; i < len(data) && data[i] != '"'; i++ {
-				if data[i] == '\\' {
-					i++
-				}
-			}
+			i = msgStringEnd(data, i) - 1
 		case '{', '[':
 			if depth++; depth > msgMaxDepth {
 				return false
@@ -53,17 +50,32 @@ func msgTrim(data []byte) []byte {
 	return data[from:to]
 }
 
+// msgStringEnd returns the end of the string that starts at i.
+func msgStringEnd(data []byte, i int) int {
+	i++
+	for quote := -1; ; {
+		if quote < i {
+			n := bytes.IndexByte(data[min(i, len(data)):], '"')
+			if n < 0 {
+				return len(data)
+			}
+			quote = i + n
+		}
+		n := bytes.IndexByte(data[i:quote], '\\')
+		if n < 0 {
+			return quote + 1
+		}
+		i += n + 2
+	}
+}
+
 // msgEnd returns the end of the value that starts at i.
 func msgEnd(data []byte, i int) int {
 	depth := 0
 	for i < len(data) {
 		switch data[i] {
 		case '"':
-			for i++; i < len(data) && data[i] != '"'; i++ {
-				if data[i] == '\\' {
-					i++
-				}
-			}
+			i = msgStringEnd(data, i) - 1
 		case '{', '[':
 			depth++
 		case '}', ']':
@@ -88,17 +100,20 @@ func msgEndsWord(c byte) bool {
 // msgMembers yields the members of the object raw: their names with escapes
 // resolved, and their values as they are written. Anything but an object has
 // none.
-func msgMembers(raw []byte) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
+func msgMembers(raw []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
 		if len(raw) == 0 || raw[0] != '{' {
 			return
 		}
 		for i := msgSpace(raw, 1); i < len(raw) && raw[i] == '"'; i = msgSpace(raw, i) {
 			end := msgEnd(raw, i)
-			name := raw[i:end]
+			name := raw[i+1 : end-1]
+			if bytes.IndexByte(name, '\\') >= 0 {
+				name = msgText(raw[i:end])
+			}
 			at := msgSpace(raw, msgSpace(raw, end)+1)
 			i = msgEnd(raw, at)
-			if !yield(string(msgText(name)), raw[at:i]) {
+			if !yield(name, raw[at:i]) {
 				return
 			}
 			if i = msgSpace(raw, i); i < len(raw) && raw[i] == ',' {
@@ -132,11 +147,22 @@ func msgElements(raw []byte) iter.Seq[[]byte] {
 // none or it is null. For answers: there the last one is as good as any.
 func msgMember(raw []byte, name string) (value []byte) {
 	for n, v := range msgMembers(raw) {
-		if n == name {
+		if string(n) == name {
 			value = msgNotNull(v)
 		}
 	}
 	return value
+}
+
+// msgPick is msgMember for several names in one pass.
+func msgPick(raw []byte, fields ...msgField) {
+	for name, value := range msgMembers(raw) {
+		for i := range fields {
+			if fields[i].name == string(name) {
+				*fields[i].into = msgNotNull(value)
+			}
+		}
+	}
 }
 
 func msgNotNull(raw []byte) []byte {
@@ -301,11 +327,11 @@ members:
 	for name, value := range msgMembers(raw) {
 		for i := range fields {
 			f := &fields[i]
-			if f.name != name {
+			if f.name != string(name) {
 				continue
 			}
 			if f.seen {
-				return msgErrorf(msgPath(at, name), "is there more than once")
+				return msgErrorf(msgPath(at, f.name), "is there more than once")
 			}
 			f.seen = true
 			if f.into != nil {
@@ -313,7 +339,7 @@ members:
 			}
 			continue members
 		}
-		return msgErrorf(msgPath(at, name), "is a field that cannot be translated for an OpenAI-type upstream")
+		return msgErrorf(msgPath(at, string(name)), "is a field that cannot be translated for an OpenAI-type upstream")
 	}
 	return nil
 }

@@ -13,12 +13,14 @@ type msgStop struct {
 // note takes in one choice. vLLM and SGLang say which sequence they met, each
 // in a field of its own; OpenAI does not.
 func (s *msgStop) note(choice []byte) {
-	if reason := msgMember(choice, "finish_reason"); msgFilled(reason) {
+	var reason, stop, matched []byte
+	msgPick(choice, msgTake("finish_reason", &reason), msgTake("stop_reason", &stop), msgTake("matched_stop", &matched))
+	if msgFilled(reason) {
 		s.reason = string(msgText(reason))
 	}
-	for _, name := range []string{"stop_reason", "matched_stop"} {
-		if v := msgMember(choice, name); msgFilled(v) {
-			s.sequence = append([]byte(nil), v...)
+	for _, sequence := range [][]byte{stop, matched} {
+		if msgFilled(sequence) {
+			s.sequence = append([]byte(nil), sequence...)
 		}
 	}
 }
@@ -63,7 +65,7 @@ func (u *msgUsage) note(raw []byte) {
 		if value = msgNotNull(value); value == nil {
 			continue
 		}
-		switch name {
+		switch string(name) {
 		case "prompt_tokens":
 			u.prompt, u.known = msgCount(value), true
 		case "completion_tokens":

@@ -54,14 +54,15 @@ func (s *MessagesStream) Event(dst []byte, data []byte) ([]byte, error) {
 		s.over, s.failed = true, true
 		return dst, errNotChunk
 	}
-	if failure := msgMember(data, "error"); failure != nil {
+	var failure, usage, choices []byte
+	msgPick(data, msgTake("error", &failure), msgTake("usage", &usage), msgTake("choices", &choices))
+	if failure != nil {
 		s.over = true // and not failed: the client is told
 		return msgAppendFailure(dst, data, failure), nil
 	}
-	usage := msgMember(data, "usage")
 	s.usage.note(usage)
 	dst = s.start(dst)
-	choice, delta := msgFirstChoice(data)
+	choice, delta := msgFirstChoice(choices)
 	if choice == nil {
 		if s.stop.reason != "" && usage != nil {
 			return s.finish(dst), nil // the last chunk there is
@@ -94,10 +95,12 @@ func (s *MessagesStream) End(dst []byte) (out []byte, ok bool) {
 
 // msgFirstChoice returns the choice to translate and its delta, nil for a chunk
 // without one. Only one is ever asked for.
-func msgFirstChoice(data []byte) (choice, delta []byte) {
-	for c := range msgElements(msgMember(data, "choices")) {
-		if msgCount(msgMember(c, "index")) == 0 {
-			return c, msgMember(c, "delta")
+func msgFirstChoice(choices []byte) (choice, delta []byte) {
+	for choice := range msgElements(choices) {
+		var index, delta []byte
+		msgPick(choice, msgTake("index", &index), msgTake("delta", &delta))
+		if msgCount(index) == 0 {
+			return choice, delta
 		}
 	}
 	return nil, nil
@@ -117,21 +120,24 @@ func (s *MessagesStream) start(dst []byte) []byte {
 }
 
 func (s *MessagesStream) delta(dst, delta []byte) []byte {
-	if thought := msgReasoning(delta); thought != nil {
-		dst = s.blocks.say(dst, msgThinkingBlock, thought)
+	said := msgReadSpeech(delta)
+	if msgFilled(said.thought) {
+		dst = s.blocks.say(dst, msgThinkingBlock, said.thought)
 	}
-	for text := range msgContent(delta) {
+	for text := range said.texts() {
 		dst = s.blocks.say(dst, msgTextBlock, text)
 	}
-	if refusal := msgMember(delta, "refusal"); msgFilled(refusal) {
+	if msgFilled(said.refusal) {
 		s.stop.refused = true
-		dst = s.blocks.say(dst, msgTextBlock, refusal)
+		dst = s.blocks.say(dst, msgTextBlock, said.refusal)
 	}
-	for call := range msgElements(msgMember(delta, "tool_calls")) {
-		dst = s.blocks.call(dst, msgMember(call, "index"), msgMember(call, "id"), msgMember(call, "function"))
+	for call := range msgElements(said.calls) {
+		var index, id, function []byte
+		msgPick(call, msgTake("index", &index), msgTake("id", &id), msgTake("function", &function))
+		dst = s.blocks.call(dst, index, id, function)
 	}
-	if function := msgMember(delta, "function_call"); function != nil {
-		dst = s.blocks.call(dst, []byte("0"), nil, function)
+	if said.function != nil {
+		dst = s.blocks.call(dst, []byte("0"), nil, said.function)
 	}
 	return dst
 }
