@@ -228,7 +228,7 @@ func (o *msgObjectEnd) scan(piece []byte) {
 			o.esc = c == '\\'
 			o.str = c != '"'
 		case c == '"':
-			o.str = o.depth > 0
+			o.str = true
 		case c == '{' || c == '[' && o.depth > 0:
 			o.depth++
 		case (c == '}' || c == ']') && o.depth > 0:

@@ -63,6 +63,8 @@ func TestMessagesStream(t *testing.T) {
 		{"calls in one chunk", []string{msgCall(msgCall0 + `},{` + msgCall1), msgArgs(0, `{}`), msgArgs(1, `{}`), calls, msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", `{}`), tool("c1", "g", `{}`)}, "tool_use"},
 		{"calls without arguments", []string{msgCall(msgCall0), msgCall(msgCall1), calls, msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", ``), tool("c1", "g", ``)}, "tool_use"},
 		{"arguments that never become whole", []string{msgCall(msgCall0), msgArgs(0, `{"a":`), msgCall(msgCall1), msgArgs(1, `{}`), msgChunk(`{}`, `"length"`), msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", `{"a":`), tool("c1", "g", `{}`)}, "max_tokens"},
+		{"space behind a call that has ended", []string{msgCall(msgCall0), msgArgs(0, `{}`), msgCall(msgCall1), msgArgs(0, ` `), msgArgs(1, `{}`), calls, msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", `{}`), tool("c1", "g", `{}`)}, "tool_use"},
+		{"an object inside a string is no end", []string{msgCall(msgCall0), msgArgs(0, `"{}`), msgCall(msgCall1), msgArgs(0, `"`), msgArgs(1, `{}`), calls, msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", `"{}"`), tool("c1", "g", `{}`)}, "tool_use"},
 		{"text, a call, text", []string{msgChunk(`{"content":"a"}`, "null"), msgCall(msgCall0), msgArgs(0, `{"x":`), msgChunk(`{"content":"b"}`, "null"), msgArgs(0, `1}`), msgChunk(`{"content":"c"}`, "null"), calls, msgUsed, msgDone},
 			[]msgGotBlock{text("a"), tool("c0", "f", `{"x":1}`), text("bc")}, "tool_use"},
 		{"empty text between the pieces of a call", []string{msgCall(msgCall0), msgArgs(0, `{`), msgChunk(`{"content":""}`, "null"), msgArgs(0, `}`), calls, msgUsed, msgDone}, []msgGotBlock{tool("c0", "f", `{}`)}, "tool_use"},
@@ -118,6 +120,20 @@ func TestMessagesStreamUsage(t *testing.T) {
 				t.Errorf("ok %v, got %v", ok, got.Usage)
 			}
 		})
+	}
+}
+
+func TestMessagesStreamNamesTheStopSequenceWhereTheServerDoes(t *testing.T) {
+	s := NewMessagesStream("m", "msg_1")
+	last := []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop","stop_reason":"END"}]}`)
+	out, err := s.Event(nil, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(last)
+	out, _ = s.End(out)
+	if got, err := msgFollow(out); err != nil || got.Stop != "stop_sequence" || got.StopSequence != "END" {
+		t.Errorf("%v, got %+v", err, got)
 	}
 }
 

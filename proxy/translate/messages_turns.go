@@ -170,7 +170,7 @@ func (t *msgTurn) takeAssistant(at string, content []byte) error {
 		return nil, msgUnknownBlock(at, kind)
 	})
 	t.parts = append(t.parts, parts...)
-	t.said = t.said || len(t.parts) > 0 || t.calls != nil
+	t.said = len(t.parts) > 0 || t.calls != nil
 	return err
 }
 
