@@ -166,14 +166,14 @@ func (al *alone) owes() bool {
 }
 
 // takeReports removes at most n reports; more says whether some are left.
-func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, more bool) {
+func (al *alone) takeReports(now time.Duration, window func() time.Duration, n int) (out []Report, more bool) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	for len(al.pending) > 0 && len(out) < n {
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
 		c := al.counts[ref]
-		c.ring.advance(now, window)
+		c.ring.advance(now, window())
 		r := Report{
 			Ref: ref, Slots: c.slots, Age: now - c.newest,
 			// What is older than a window is in none that runs.
@@ -210,19 +210,20 @@ func (al *alone) sweep(now, window time.Duration) {
 
 // rest takes the note on disk back once all is reported and a window has passed
 // since; it returns how long that takes, forEver if there is no note.
-func (al *alone) rest(now, window time.Duration) time.Duration {
+func (al *alone) rest(now time.Duration, window func() time.Duration) time.Duration {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if !al.marked || len(al.pending) > 0 {
 		return forEver
 	}
-	over := al.last + window + window/ringSlots // of an earlier process run: from the start of this one
+	length := window()
+	over := al.last + length + length/ringSlots // of an earlier process run: from the start of this one
 	if now < over {
 		return over - now
 	}
 	if al.mark(false) != nil {
 		al.last = now // another time
-		return window
+		return length
 	}
 	al.marked, al.inherited = false, false
 	return forEver

@@ -1,10 +1,15 @@
 package limiter
 
+import "time"
+
 // mayGoOn reports whether a node without an answer from the log admits by
 // itself. A part of what is left is known only to a process that was in touch.
 func (g *Gate) mayGoOn(policy NoQuorum) bool {
 	return policy == NoQuorumAllow || policy == NoQuorumShare && g.answered.Load()
 }
+
+// window returns gateway.window as it holds now.
+func (g *Gate) window() time.Duration { return g.o.Policy().Rules().Window }
 
 // admitAlone decides while the log does not answer.
 func (g *Gate) admitAlone(t Ticket) (*Receipt, error) {
