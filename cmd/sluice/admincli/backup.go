@@ -83,6 +83,9 @@ const maxLinks = 40
 // fileAt follows symbolic links to the file, which need not exist yet, that path
 // stands for. A directory, or a device such as /dev/null, is not to be replaced.
 func fileAt(path string) (string, error) {
+	if path == "" {
+		return "", usagef("the name of the file is empty")
+	}
 	file := path
 	for range maxLinks {
 		info, err := os.Lstat(file)

@@ -85,6 +85,7 @@ func TestBackupAndRestoreAreUsedWrongly(t *testing.T) {
 		code int
 	}{
 		"no file":               {[]string{"backup"}, 2},
+		"an empty name":         {[]string{"backup", ""}, 2},
 		"two files":             {[]string{"restore", "a", "b"}, 2},
 		"a file that is not":    {[]string{"restore", filepath.Join(dir, "none")}, 2},
 		"a directory":           {[]string{"restore", dir}, 2},
