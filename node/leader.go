@@ -97,7 +97,7 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 		return joined{}, fmt.Errorf("node %s %w (%s)", c.ID, ErrForeignCluster, c.ClusterID)
 	}
 	if c.ID == n.id {
-		return joined{}, fmt.Errorf("%w: the id %s is the leader's own", errRefused, c.ID)
+		return joined{}, replacedBy(c.ID, n.advertise)
 	}
 	pctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	back, err := n.hello(pctx, c.Address)
@@ -118,20 +118,4 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 		return n.enrol(ctx, r, c)
 	})
 	return joined{ClusterID: n.clusterID()}, err
-}
-
-// inUse refuses the node of c if another process runs under its id: a copied
-// configuration or data directory must not push a healthy member out.
-func (n *Node) inUse(ctx context.Context, c card) error {
-	addr, ok := n.configuredAddress(c.ID)
-	if !ok || addr == c.Address {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	holder, err := n.hello(ctx, addr)
-	if err != nil || holder.ID != c.ID || holder.Run == c.Run || !holder.HasState || holder.ClusterID != n.clusterID() {
-		return nil
-	}
-	return fmt.Errorf("%w: a member with the id %s runs at %s already: give the new node an id and a data directory of its own", errRefused, c.ID, addr)
 }
