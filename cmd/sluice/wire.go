@@ -192,7 +192,8 @@ func (a *app) openPlanes(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
-	a.front.planes.Store(&planes{data: data, control: control, formed: a.node.Formed()})
+	a.front.planes.Store(&planes{data: data, control: control, formed: a.node.Formed(),
+		configured: func() bool { return a.state.View().ConfigVersion() > 0 }})
 	a.cleanup.add("drain", a.drain)
 	return nil
 }
