@@ -96,8 +96,6 @@ func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Dur
 			one := sums{requests: 1, tokens: d.Need}
 			c.ring.add(one)
 			al.report(c, refOf(s, t, d.Pool), one, now)
-			st.Used.Requests += c.unreported.requests
-			st.Used.Tokens += c.unreported.tokens
 		}
 		if st.Limits.Parallel.IsSet() {
 			c.slots++
@@ -158,6 +156,23 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 	return reported
 }
 
+// recent returns what the Ledger does not know yet of a scope, and will count if
+// a window runs: what is older than one is in none that does.
+func (c *aloneCount) recent(now, window time.Duration) sums {
+	c.ring.advance(now, window)
+	return sums{min(c.unreported.requests, c.ring.total.requests), max(min(c.unreported.tokens, c.ring.total.tokens), 0)}
+}
+
+// unreportedOf returns what a report of the scope would say now.
+func (al *alone) unreportedOf(ref ScopeRef, now time.Duration, window func() time.Duration) sums {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	if c := al.counts[ref]; c != nil {
+		return c.recent(now, window())
+	}
+	return sums{}
+}
+
 // owes reports whether there is something to report.
 func (al *alone) owes() bool {
 	al.mu.Lock()
@@ -173,13 +188,8 @@ func (al *alone) takeReports(now time.Duration, window func() time.Duration, n i
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
 		c := al.counts[ref]
-		c.ring.advance(now, window())
-		r := Report{
-			Ref: ref, Slots: c.slots, Age: now - c.newest,
-			// What is older than a window is in none that runs.
-			Requests: min(c.unreported.requests, c.ring.total.requests),
-			Tokens:   max(min(c.unreported.tokens, c.ring.total.tokens), 0),
-		}
+		recent := c.recent(now, window())
+		r := Report{Ref: ref, Slots: c.slots, Age: now - c.newest, Requests: recent.requests, Tokens: recent.tokens}
 		if r.Requests+r.Tokens+r.Slots > 0 {
 			out = append(out, r)
 		}

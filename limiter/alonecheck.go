@@ -30,6 +30,7 @@ func (v *verdict) check() bool {
 			continue
 		}
 		part := v.part(s)
+		defer part.show(d)
 		switch {
 		case s == ScopeModel:
 			d.Saturation = part.saturation()
@@ -160,12 +161,21 @@ func (p *partOf) refuse(now time.Duration, s Scope, dim Dimension, limit, need i
 		wait = p.window
 	}
 	d.refuse(s, dim, wait, wait)
-	// Whatever others may have left, this node has nothing.
-	if dim == Tokens {
-		p.st.Used.Tokens = max(p.st.Used.Tokens, limit)
-		return
+}
+
+// show lets the standing say what this node may still admit, whatever the others
+// have left.
+func (p *partOf) show(d *Decision) {
+	room, taken := p.room(), int64(0)
+	if d.Admitted {
+		taken = 1
 	}
-	p.st.Used.Requests = max(p.st.Used.Requests, limit)
+	if n, ok := p.st.Limits.Requests.Get(); ok {
+		p.st.Used.Requests = n - min(max(room.requests-taken, 0), n)
+	}
+	if n, ok := p.st.Limits.Tokens.Get(); ok {
+		p.st.Used.Tokens = n - min(max(room.tokens-p.need, 0), n)
+	}
 }
 
 // saturation of the model, as far as a node alone can tell: it takes the others

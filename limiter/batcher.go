@@ -281,7 +281,7 @@ func (g *Gate) insist(send func(ctx context.Context) error) error {
 }
 
 // deliver hands the decisions to their waiters. A reservation whose waiter has
-// left is settled with nothing, so that its slot is free again.
+// left, or was told that there is no quorum, is undone.
 func (g *Gate) deliver(a *Answer, sent time.Duration, err error) {
 	g.mu.Lock()
 	ws := g.inflight
@@ -300,9 +300,21 @@ func (g *Gate) deliver(a *Answer, sent time.Duration, err error) {
 			continue
 		}
 		if d := &a.Decisions[i]; !w.conclude(d, nil) && d.Admitted {
-			g.settle(settleOf(&w.ticket, d, Usage{}))
+			g.undo(&w.ticket, d)
 		}
 	}
+}
+
+// undo gives back what a reservation has counted for a request that nobody sends:
+// its place in every window, its slots and the tokens that it reserved.
+func (g *Gate) undo(t *Ticket, d *Decision) {
+	for s := range d.Standings {
+		if st := &d.Standings[s]; st.counted(Scope(s)) {
+			g.bank.owe(refOf(Scope(s), t, d.Pool), st.Start, 1)
+		}
+	}
+	g.settle(settleOf(t, d, Usage{}))
+	g.poke()
 }
 
 // ErrBadAnswer is returned by Admit when the log answered something that does
