@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ type alone struct {
 	mu        sync.Mutex
 	counts    map[ScopeRef]*aloneCount
 	pending   []ScopeRef // to be reported, a model before its pools
+	sent      []ScopeRef // in reports that are on their way
 	inherited bool       // an earlier process run has left the note
 	marked    bool
 	last      time.Duration // node time of the last admission
@@ -40,9 +42,19 @@ type aloneCount struct {
 	unreported sums
 	newest     time.Duration // node time of the newest admission that unreported holds
 	slots      int64         // in flight, and not in the Ledger
-	reports    uint64        // how often slots went to the Ledger
+	sent       sums          // in a report that has no answer yet: the replica may not show it
+	sentSlots  int64
+	reports    uint64 // how often slots went to the Ledger
 	pending    bool
 }
+
+// unseen returns what the replica does not show, as far as this node knows.
+func (c *aloneCount) unseen() sums {
+	return sums{c.unreported.requests + c.sent.requests, c.unreported.tokens + c.sent.tokens}
+}
+
+// held returns the slots that the replica does not show, as far as this node knows.
+func (c *aloneCount) held() int64 { return c.slots + c.sentSlots }
 
 func newAlone(mark func(on bool) error, inherited bool) *alone {
 	return &alone{mark: mark, counts: map[ScopeRef]*aloneCount{}, marked: inherited, inherited: inherited}
@@ -73,6 +85,9 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64) (*
 	if !d.Admitted {
 		return d, nil, nil
 	}
+	if al.full(t, d) {
+		return nil, nil, ErrNoQuorum
+	}
 	if !al.marked {
 		if err := al.mark(true); err != nil {
 			return nil, nil, ErrNoQuorum // what is not noted could be admitted twice
@@ -96,8 +111,9 @@ func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Dur
 			one := sums{requests: 1, tokens: d.Need}
 			c.ring.add(one)
 			al.report(c, refOf(s, t, d.Pool), one, now)
-			st.Used.Requests += c.unreported.requests
-			st.Used.Tokens += c.unreported.tokens
+			unseen := c.unseen()
+			st.Used.Requests += unseen.requests
+			st.Used.Tokens += unseen.tokens
 		}
 		if st.Limits.Parallel.IsSet() {
 			c.slots++
@@ -165,11 +181,12 @@ func (al *alone) owes() bool {
 	return len(al.pending) > 0
 }
 
-// takeReports removes at most n reports; more says whether some are left.
-func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, more bool) {
+// takeReports removes at most n reports of about size bytes; more says whether
+// some are left. They count against the node's part until reported is called.
+func (al *alone) takeReports(now, window time.Duration, n, size int) (out []Report, more bool) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	for len(al.pending) > 0 && len(out) < n {
+	for used := 0; len(al.pending) > 0 && len(out) < n && used < size; {
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
 		c := al.counts[ref]
@@ -181,7 +198,10 @@ func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, mo
 			Tokens:   max(min(c.unreported.tokens, c.ring.total.tokens), 0),
 		}
 		if r.Requests+r.Tokens+r.Slots > 0 {
+			used += ref.size()
 			out = append(out, r)
+			al.sent = append(al.sent, ref)
+			c.sent, c.sentSlots = c.unreported, c.slots
 		}
 		c.unreported, c.newest, c.pending = sums{}, 0, false
 		if c.slots > 0 {
@@ -194,7 +214,21 @@ func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, mo
 	return out, len(al.pending) > 0
 }
 
-// sweep forgets scopes that nothing is known of any more, once per window.
+// reported is called when the batch with the reports was answered: the Ledger
+// counts them.
+func (al *alone) reported() {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	for _, ref := range al.sent {
+		if c := al.counts[ref]; c != nil {
+			c.sent, c.sentSlots = sums{}, 0
+		}
+	}
+	al.sent = nil
+}
+
+// sweep forgets scopes that nothing is known of any more, once per window. What
+// is still to be reported of them is of a window that is over.
 func (al *alone) sweep(now, window time.Duration) {
 	if now-al.swept < window {
 		return
@@ -202,10 +236,25 @@ func (al *alone) sweep(now, window time.Duration) {
 	al.swept = now
 	for ref, c := range al.counts {
 		c.ring.advance(now, window)
-		if c.ring.total == (sums{}) && c.slots == 0 && !c.pending && c.reports == 0 {
+		if c.ring.total == (sums{}) && c.held() == 0 && c.reports == 0 {
 			delete(al.counts, ref)
 		}
 	}
+	al.pending = slices.DeleteFunc(al.pending, func(ref ScopeRef) bool { return al.counts[ref] == nil })
+}
+
+// full reports whether the ticket names a scope that there is no room to count.
+func (al *alone) full(t *Ticket, d *Decision) bool {
+	if len(al.counts)+NumScopes <= maxAccounts {
+		return false
+	}
+	for s := Scope(0); s < numScopes; s++ {
+		st := &d.Standings[s]
+		if (st.counts || st.Limits.Parallel.IsSet()) && al.counts[refOf(s, t, d.Pool)] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // rest takes the note on disk back once all is reported and a window has passed
