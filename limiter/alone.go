@@ -30,6 +30,7 @@ type alone struct {
 	counts    map[ScopeRef]*aloneCount
 	pending   []ScopeRef // to be reported, a model before its pools
 	sent      []ScopeRef // in reports that are on their way
+	batch     uint64     // number of the newest batch that took reports
 	inherited bool       // an earlier process run has left the note
 	marked    bool
 	last      time.Duration // node time of the last admission
@@ -45,6 +46,7 @@ type aloneCount struct {
 	sent       sums          // in a report that has no answer yet: the replica may not show it
 	sentSlots  int64
 	reports    uint64 // how often slots went to the Ledger
+	taken      uint64 // number of the newest batch that took a report
 	pending    bool
 }
 
@@ -65,6 +67,7 @@ type aloneReceipt struct {
 	mode    NoQuorum
 	at      time.Duration
 	reports [NumScopes]uint64 // of each scope's count, where it holds a slot
+	batch   uint64            // newest batch that took reports at the admission
 }
 
 // admit decides a ticket at node time now. ErrNoQuorum: its part of some limit
@@ -99,7 +102,7 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64) (*
 
 // take counts an admitted ticket in every scope that limits it.
 func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Duration) *aloneReceipt {
-	r := &aloneReceipt{at: now}
+	r := &aloneReceipt{at: now, batch: al.batch}
 	al.last = now
 	for s := Scope(0); s < numScopes; s++ {
 		st := &d.Standings[s]
@@ -145,9 +148,10 @@ func (al *alone) report(c *aloneCount, ref ScopeRef, s sums, at time.Duration) {
 	}
 }
 
-// settle counts the tokens of a receipt, and returns the slots that the Ledger
-// has to free, because they were reported meanwhile.
-func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneReceipt, tokens int64, window time.Duration) (reported SlotSet) {
+// settle counts the tokens of a receipt. It returns what the Ledger has to take
+// back, because it was reported meanwhile: slots, and in which scopes tokens that
+// were reserved in vain.
+func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneReceipt, tokens int64, window time.Duration) (reported, unused SlotSet) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	for s := Scope(0); s < numScopes; s++ {
@@ -157,7 +161,9 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 		}
 		ref := refOf(s, t, d.Pool)
 		c := al.count(ref, now, window)
-		if more := tokens - d.Need; st.counts && more != 0 {
+		if more := tokens - d.Need; st.counts && more < 0 && c.taken > r.batch {
+			unused = unused.With(s)
+		} else if st.counts && more != 0 {
 			// What was reserved in vain comes back to the cluster, not to this node's
 			// part: its room would be younger than the rest of the window's length.
 			c.ring.add(sums{tokens: max(more, 0)})
@@ -171,7 +177,7 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 			c.slots--
 		}
 	}
-	return reported
+	return reported, unused
 }
 
 // owes reports whether there is something to report.
@@ -186,6 +192,9 @@ func (al *alone) owes() bool {
 func (al *alone) takeReports(now, window time.Duration, n, size int) (out []Report, more bool) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
+	if len(al.pending) > 0 {
+		al.batch++
+	}
 	for used := 0; len(al.pending) > 0 && len(out) < n && used < size; {
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
@@ -204,6 +213,7 @@ func (al *alone) takeReports(now, window time.Duration, n, size int) (out []Repo
 			c.sent, c.sentSlots = c.unreported, c.slots
 		}
 		c.unreported, c.newest, c.pending = sums{}, 0, false
+		c.taken = al.batch
 		if c.slots > 0 {
 			c.slots, c.reports = 0, c.reports+1
 		}

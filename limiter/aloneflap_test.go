@@ -109,3 +109,60 @@ func TestNodeAloneCountsNoMoreScopesThanItHasRoomFor(t *testing.T) {
 		c.close(t)
 	})
 }
+
+// What a request alone reserved and did not use comes back to the cluster even if
+// the log answered before the request was over.
+func TestReservedInVainComesBackAfterTheReport(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		window time.Duration // how old the window is when the node is cut off
+		used   Usage
+		later  time.Duration // from the report to the end of the request
+		want   int64         // tokens counted in the window that runs then
+	}{
+		{"less than reserved", 5 * time.Second, Usage{Input: 10}, time.Second, 20 + 10},
+		{"nothing at all", 5 * time.Second, Usage{}, time.Second, 20},
+		{"more than reserved", 5 * time.Second, Usage{Input: 150}, time.Second, 20 + 150},
+		{"in the next window", 40 * time.Second, Usage{Input: 10}, 30 * time.Second, 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := alonePolicy(90).model("t", Limits{Tokens: Of(900)}, Reservation{Shares: map[string]Share{"a": share(.9)}, Threshold: .5})
+				p.rules.Reserve = true
+				p.keys["k"] = &SubjectPolicy{Limits: Limits{Parallel: Of(9), Tokens: Of(900)}}
+				cl := newCutCluster(t, 3, p, NoQuorumShare)
+				first := func() {
+					cl.ask(t, 0, 1, Ticket{Model: "t", Key: "k", Priority: "a", Estimate: Usage{Input: 20}})[0].Settle(Usage{Input: 20})
+				}
+				first()
+				time.Sleep(c.window)
+				cl.cut(t, 1)
+				got := cl.ask(t, 1, 1, Ticket{Model: "t", Key: "k", Priority: "a", Estimate: Usage{Input: 100}})
+				if len(got) != 1 {
+					t.Fatal("not admitted")
+				}
+				time.Sleep(time.Second)
+				cl.heal()
+				if used := cl.used("t").Tokens; used != 120 {
+					t.Fatalf("%d tokens counted with the report, want 120", used)
+				}
+				time.Sleep(c.later)
+				if c.later > 10*time.Second {
+					first()
+					time.Sleep(time.Second)
+				}
+				got[0].Settle(c.used)
+				time.Sleep(time.Second)
+				cl.sharedLog.mu.Lock()
+				o := cl.ledger.Look(cl.now(), &Ticket{Model: "t", Key: "k", Priority: "a"}, p)
+				cl.sharedLog.mu.Unlock()
+				for _, s := range []Scope{ScopeKey, ScopeModel, ScopePool} {
+					if u := o.Standings[s].Used; u.Tokens != c.want || u.Parallel != 0 {
+						t.Errorf("%s: %d tokens and %d slots, want %d and 0", s, u.Tokens, u.Parallel, c.want)
+					}
+				}
+				cl.close(t)
+			})
+		})
+	}
+}
