@@ -189,7 +189,7 @@ func (al *alone) owes() bool {
 
 // takeReports removes at most n reports of about size bytes; more says whether
 // some are left. They count against the node's part until reported is called.
-func (al *alone) takeReports(now, window time.Duration, n, size int) (out []Report, more bool) {
+func (al *alone) takeReports(now time.Duration, window func() time.Duration, n, size int) (out []Report, more bool) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if len(al.pending) > 0 {
@@ -199,7 +199,7 @@ func (al *alone) takeReports(now, window time.Duration, n, size int) (out []Repo
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
 		c := al.counts[ref]
-		c.ring.advance(now, window)
+		c.ring.advance(now, window())
 		r := Report{
 			Ref: ref, Slots: c.slots, Age: now - c.newest,
 			// What is older than a window is in none that runs.
@@ -269,19 +269,20 @@ func (al *alone) full(t *Ticket, d *Decision) bool {
 
 // rest takes the note on disk back once all is reported and a window has passed
 // since; it returns how long that takes, forEver if there is no note.
-func (al *alone) rest(now, window time.Duration) time.Duration {
+func (al *alone) rest(now time.Duration, window func() time.Duration) time.Duration {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if !al.marked || len(al.pending) > 0 {
 		return forEver
 	}
-	over := al.last + window + window/ringSlots // of an earlier process run: from the start of this one
+	length := window()
+	over := al.last + length + length/ringSlots // of an earlier process run: from the start of this one
 	if now < over {
 		return over - now
 	}
 	if al.mark(false) != nil {
 		al.last = now // another time
-		return window
+		return length
 	}
 	al.marked, al.inherited = false, false
 	return forEver

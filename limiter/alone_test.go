@@ -87,7 +87,12 @@ func (c *cutCluster) options(i, n int, policy NoQuorum) Options {
 			defer c.sharedLog.mu.Unlock()
 			return l.Look(c.now(), t, c.policy)
 		},
-		Mark: func(on bool) error { c.marks[i] = on; return nil },
+		Mark: func(on bool) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.marks[i] = on
+			return nil
+		},
 	}
 }
 
@@ -115,6 +120,12 @@ func (c *cutCluster) cut(t *testing.T, nodes ...int) {
 			t.Fatalf("node %d has not noticed", i)
 		}
 	}
+}
+
+func (c *cutCluster) marked(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.marks[i]
 }
 
 func (c *cutCluster) heal() {
@@ -211,7 +222,7 @@ func TestNodeCutOffAddsItsPartAndReportsIt(t *testing.T) {
 				}
 				alone++
 			}
-			if !cl.marks[2] {
+			if !cl.marked(2) {
 				t.Error("no note was left before the first admission")
 			}
 			cl.heal()
@@ -224,7 +235,7 @@ func TestNodeCutOffAddsItsPartAndReportsIt(t *testing.T) {
 			t.Errorf("%d admitted by the log, %d alone", exact, alone)
 		}
 		time.Sleep(2*time.Minute + 10*time.Second)
-		if cl.marks[2] {
+		if cl.marked(2) {
 			t.Error("the note is still there a window after all was reported")
 		}
 		if got := len(cl.ask(t, 2, 100, tk)); got != 90 {
@@ -299,9 +310,8 @@ func TestPoolsHoldOnANodeAlone(t *testing.T) {
 			t.Errorf("dev %d, prod %d", dev, prod)
 		}
 		cl.heal()
-		ms := cl.ledger.Inspect(cl.now(), p, "m")
-		if ms.Used.Requests != 0 { // no window ran before, so there is none to count in
-			t.Errorf("%+v", ms)
+		if used := cl.used("m"); used.Requests != 0 { // no window ran before, so there is none to count in
+			t.Errorf("%+v", used)
 		}
 		cl.close(t)
 	})
@@ -331,7 +341,7 @@ func TestProcessAfterOneThatAdmittedAloneWaitsForAWindow(t *testing.T) {
 		}
 		cl.heal()
 		time.Sleep(2 * time.Minute)
-		if cl.marks[2] {
+		if cl.marked(2) {
 			t.Error("the note was not taken back")
 		}
 		cl.close(t)

@@ -8,6 +8,9 @@ func (g *Gate) mayGoOn(policy NoQuorum) bool {
 	return policy == NoQuorumAllow || policy == NoQuorumShare && g.answered.Load()
 }
 
+// window returns gateway.window as it holds now.
+func (g *Gate) window() time.Duration { return g.o.Policy().Rules().Window }
+
 // admitAlone decides while the log does not answer.
 func (g *Gate) admitAlone(t Ticket) (*Receipt, error) {
 	policy := g.o.OnNoQuorum()

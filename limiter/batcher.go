@@ -137,7 +137,7 @@ func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, e
 func (g *Gate) next() *Batch {
 	for {
 		g.sweep()
-		rest := g.alone.rest(g.bank.now(), g.o.Policy().Rules().Window)
+		rest := g.alone.rest(g.bank.now(), g.window)
 		g.mu.Lock()
 		wait := min(g.due(), rest)
 		var b *Batch
@@ -216,7 +216,7 @@ func (g *Gate) pause(wait time.Duration) bool {
 func (g *Gate) take() *Batch {
 	b := &Batch{}
 	var more bool
-	b.Reports, more = g.alone.takeReports(g.bank.now(), g.o.Policy().Rules().Window, maxReports, maxBatchBytes/2)
+	b.Reports, more = g.alone.takeReports(g.bank.now(), g.window, maxReports, maxBatchBytes/2)
 	if more {
 		return b // nothing is decided before all of it counts
 	}

@@ -352,7 +352,9 @@ func (run *simRun) Register(ctx context.Context) (epoch uint64, err error) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.append(func(now Time, r *simReplica) {
+		r.mu.Lock()
 		got := r.ledger.Register(now, run.node, run.nonce)
+		r.mu.Unlock()
 		if r == run.leader {
 			epoch = got
 		}
