@@ -183,7 +183,7 @@ func (a *app) openPlanes(context.Context) error {
 	control, err := admin.New(admin.Options{
 		Store: a.client, State: shown{a.state, a.gate}, Cluster: membership{a},
 		Authenticate: func(r *http.Request) (admin.Caller, error) { return authenticate(data, r) },
-		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.gate.Mode,
+		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.mode,
 		Identity: func() (string, string) { return a.node.Status().ClusterID, version },
 		Metrics:  a.metrics(), OpenMetrics: g.OpenMetrics,
 		MasterKey: g.MasterKey.Reveal(), NodeID: a.node.ID(),
