@@ -146,7 +146,7 @@ func (a *app) openGate(context.Context) error {
 		Lease:      func() time.Duration { return a.state.View().Config().Lease() },
 		Parts:      a.node.Size,
 		Look:       a.state.Look,
-		Mark:       mark, Marked: marked,
+		Mark:       loudly(mark, a.logger), Marked: marked,
 	})
 	if err != nil {
 		return fmt.Errorf("start the limiter: %w", err)
