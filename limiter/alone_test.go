@@ -18,6 +18,8 @@ type cutCluster struct {
 	mu     sync.Mutex
 	frozen []*Ledger // of those that are cut off
 	marks  []bool
+
+	noReports bool // batches with reports get no answer
 }
 
 type cutApplier struct {
@@ -27,7 +29,7 @@ type cutApplier struct {
 }
 
 func (a *cutApplier) ApplyBatch(ctx context.Context, b *Batch) (*Answer, error) {
-	if a.c.cutOff(a.i) != nil {
+	if a.c.cutOff(a.i) != nil || len(b.Reports) > 0 && a.c.swallowsReports() {
 		return nil, errDown
 	}
 	return a.sharedApplier.ApplyBatch(ctx, b)
@@ -37,6 +39,18 @@ func (c *cutCluster) cutOff(i int) *Ledger {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frozen[i]
+}
+
+func (c *cutCluster) swallowsReports() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noReports
+}
+
+func (c *cutCluster) swallowReports(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noReports = on
 }
 
 func newCutCluster(t *testing.T, n int, p *tablePolicy, policy NoQuorum) *cutCluster {

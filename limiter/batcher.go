@@ -91,6 +91,9 @@ func (g *Gate) run() {
 		if err == nil && (len(answer.Decisions) != len(b.Reserves) || len(answer.Grants) != len(b.Grants)) {
 			err = ErrBadAnswer
 		}
+		if err == nil {
+			g.alone.reported()
+		}
 		g.lend(b, answer, sent, err)
 		g.deliver(answer, sent, err)
 	}
@@ -213,7 +216,7 @@ func (g *Gate) pause(wait time.Duration) bool {
 func (g *Gate) take() *Batch {
 	b := &Batch{}
 	var more bool
-	b.Reports, more = g.alone.takeReports(g.bank.now(), g.window, maxReports)
+	b.Reports, more = g.alone.takeReports(g.bank.now(), g.window, maxReports, maxBatchBytes/2)
 	if more {
 		return b // nothing is decided before all of it counts
 	}
@@ -224,6 +227,9 @@ func (g *Gate) take() *Batch {
 	b.Settles, used = g.settling.take(maxSettles, maxBatchBytes/2-size)
 	size += used
 	b.Returns = g.bank.takeReturns(maxReturns)
+	for i := range b.Returns {
+		size += b.Returns[i].Ref.size()
+	}
 	if len(g.parked) > 0 && (g.closed || g.bank.now() >= g.parkedUntil) {
 		g.unpark()
 	}
@@ -238,7 +244,7 @@ func (g *Gate) take() *Batch {
 		size += w.ticket.size()
 		g.reserve(b, w)
 	}
-	g.ask(b)
+	g.ask(b, size)
 	rest := copy(g.waiting, g.waiting[n:])
 	clear(g.waiting[rest:])
 	g.waiting = g.waiting[:rest]
