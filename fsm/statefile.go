@@ -1,9 +1,11 @@
 package fsm
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -45,7 +47,9 @@ type stateFile struct {
 	warned bool // the last write failed, and that was said
 }
 
-// cleanMark vouches for a closed state file.
+// cleanMark vouches for a closed state file. In its own file it is followed by
+// a line feed and its own checksum: a wrong position would have entries of the
+// log applied twice, or not at all.
 type cleanMark struct {
 	Format   int      `json:"format"`
 	Size     int64    `json:"size"`
@@ -130,11 +134,15 @@ func (f *stateFile) takeMark() (*cleanMark, error) {
 		return nil, fmt.Errorf("remove clean mark: %w", err)
 	}
 	var mark cleanMark
-	if json.Unmarshal(b, &mark) != nil || mark.Format != stateFileFormat {
+	text, sum, _ := bytes.Cut(b, []byte("\n"))
+	if string(sum) != markSum(text) || json.Unmarshal(text, &mark) != nil || mark.Format != stateFileFormat {
 		return nil, nil
 	}
 	return &mark, nil
 }
+
+// markSum returns the checksum of an encoded mark.
+func markSum(text []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(text, crcTable())) }
 
 // recreate starts an empty file in the place of whatever is there.
 func (f *stateFile) recreate() error {

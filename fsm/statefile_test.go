@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,5 +314,42 @@ func TestUnusableDirectoryIsAnErrorWithItsName(t *testing.T) {
 	}
 	if _, err := Open(Options{FlushInterval: -1}); err == nil {
 		t.Error("a negative interval is taken")
+	}
+}
+
+// The mark says up to which entry the file goes: a wrong one would have entries
+// applied twice, or not at all.
+func TestNoFlippedBitOfTheMarkIsTakenForGood(t *testing.T) {
+	dir, digest := filledDir(t)
+	path := filepath.Join(dir, stateMarkName)
+	mark, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := os.ReadFile(filepath.Join(dir, stateFileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range 8 * len(mark) {
+		flipped := bytes.Clone(mark)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		f := &stateFile{dir: dir, path: filepath.Join(dir, stateFileName), logger: slog.New(slog.DiscardHandler)}
+		if err := errors.Join(os.WriteFile(path, flipped, 0o600), os.WriteFile(f.path, state, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.open()
+		f.closeDB()
+		if err != nil || c != nil {
+			t.Fatalf("bit %d of %s: read as position %+v, error %v", bit, mark, c, err)
+		}
+	}
+	if err := os.WriteFile(path, mark, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, stateFileName), state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := openState(t, Options{Dir: dir}); s.Digest() != digest {
+		t.Error("the good one is not read")
 	}
 }

@@ -220,7 +220,7 @@ func (f *stateFile) mark(m cleanMark) error {
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(b)
+	_, err = fmt.Fprintf(tmp, "%s\n%s", b, markSum(b))
 	if err == nil {
 		err = tmp.Sync()
 	}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,6 +29,8 @@ type alone struct {
 	mu        sync.Mutex
 	counts    map[ScopeRef]*aloneCount
 	pending   []ScopeRef // to be reported, a model before its pools
+	sent      []ScopeRef // in reports that are on their way
+	batch     uint64     // number of the newest batch that took reports
 	inherited bool       // an earlier process run has left the note
 	marked    bool
 	last      time.Duration // node time of the last admission
@@ -40,9 +43,20 @@ type aloneCount struct {
 	unreported sums
 	newest     time.Duration // node time of the newest admission that unreported holds
 	slots      int64         // in flight, and not in the Ledger
-	reports    uint64        // how often slots went to the Ledger
+	sent       sums          // in a report that has no answer yet: the replica may not show it
+	sentSlots  int64
+	reports    uint64 // how often slots went to the Ledger
+	taken      uint64 // number of the newest batch that took a report
 	pending    bool
 }
+
+// unseen returns what the replica does not show, as far as this node knows.
+func (c *aloneCount) unseen() sums {
+	return sums{c.unreported.requests + c.sent.requests, c.unreported.tokens + c.sent.tokens}
+}
+
+// held returns the slots that the replica does not show, as far as this node knows.
+func (c *aloneCount) held() int64 { return c.slots + c.sentSlots }
 
 func newAlone(mark func(on bool) error, inherited bool) *alone {
 	return &alone{mark: mark, counts: map[ScopeRef]*aloneCount{}, marked: inherited, inherited: inherited}
@@ -53,6 +67,7 @@ type aloneReceipt struct {
 	mode    NoQuorum
 	at      time.Duration
 	reports [NumScopes]uint64 // of each scope's count, where it holds a slot
+	batch   uint64            // newest batch that took reports at the admission
 }
 
 // admit decides a ticket at node time now. ErrNoQuorum: its part of some limit
@@ -73,6 +88,9 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64) (*
 	if !d.Admitted {
 		return d, nil, nil
 	}
+	if al.full(t, d) {
+		return nil, nil, ErrNoQuorum
+	}
 	if !al.marked {
 		if err := al.mark(true); err != nil {
 			return nil, nil, ErrNoQuorum // what is not noted could be admitted twice
@@ -84,7 +102,7 @@ func (al *alone) admit(now time.Duration, t *Ticket, o *Outlook, parts int64) (*
 
 // take counts an admitted ticket in every scope that limits it.
 func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Duration) *aloneReceipt {
-	r := &aloneReceipt{at: now}
+	r := &aloneReceipt{at: now, batch: al.batch}
 	al.last = now
 	for s := Scope(0); s < numScopes; s++ {
 		st := &d.Standings[s]
@@ -96,8 +114,6 @@ func (al *alone) take(now time.Duration, t *Ticket, d *Decision, window time.Dur
 			one := sums{requests: 1, tokens: d.Need}
 			c.ring.add(one)
 			al.report(c, refOf(s, t, d.Pool), one, now)
-			st.Used.Requests += c.unreported.requests
-			st.Used.Tokens += c.unreported.tokens
 		}
 		if st.Limits.Parallel.IsSet() {
 			c.slots++
@@ -129,9 +145,10 @@ func (al *alone) report(c *aloneCount, ref ScopeRef, s sums, at time.Duration) {
 	}
 }
 
-// settle counts the tokens of a receipt, and returns the slots that the Ledger
-// has to free, because they were reported meanwhile.
-func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneReceipt, tokens int64, window time.Duration) (reported SlotSet) {
+// settle counts the tokens of a receipt. It returns what the Ledger has to take
+// back, because it was reported meanwhile: slots, and in which scopes tokens that
+// were reserved in vain.
+func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneReceipt, tokens int64, window time.Duration) (reported, unused SlotSet) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	for s := Scope(0); s < numScopes; s++ {
@@ -141,7 +158,9 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 		}
 		ref := refOf(s, t, d.Pool)
 		c := al.count(ref, now, window)
-		if more := tokens - d.Need; st.counts && more != 0 {
+		if more := tokens - d.Need; st.counts && more < 0 && c.taken > r.batch {
+			unused = unused.With(s)
+		} else if st.counts && more != 0 {
 			// What was reserved in vain comes back to the cluster, not to this node's
 			// part: its room would be younger than the rest of the window's length.
 			c.ring.add(sums{tokens: max(more, 0)})
@@ -155,7 +174,24 @@ func (al *alone) settle(now time.Duration, t *Ticket, d *Decision, r *aloneRecei
 			c.slots--
 		}
 	}
-	return reported
+	return reported, unused
+}
+
+// recent returns what the Ledger does not know yet of a scope, and will count if
+// a window runs: what is older than one is in none that does.
+func (c *aloneCount) recent(now, window time.Duration) sums {
+	c.ring.advance(now, window)
+	return sums{min(c.unreported.requests, c.ring.total.requests), max(min(c.unreported.tokens, c.ring.total.tokens), 0)}
+}
+
+// unreportedOf returns what a report of the scope would say now.
+func (al *alone) unreportedOf(ref ScopeRef, now time.Duration, window func() time.Duration) sums {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	if c := al.counts[ref]; c != nil {
+		return c.recent(now, window())
+	}
+	return sums{}
 }
 
 // owes reports whether there is something to report.
@@ -165,25 +201,28 @@ func (al *alone) owes() bool {
 	return len(al.pending) > 0
 }
 
-// takeReports removes at most n reports; more says whether some are left.
-func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, more bool) {
+// takeReports removes at most n reports of about size bytes; more says whether
+// some are left. They count against the node's part until reported is called.
+func (al *alone) takeReports(now time.Duration, window func() time.Duration, n, size int) (out []Report, more bool) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	for len(al.pending) > 0 && len(out) < n {
+	if len(al.pending) > 0 {
+		al.batch++
+	}
+	for used := 0; len(al.pending) > 0 && len(out) < n && used < size; {
 		ref := al.pending[0]
 		al.pending = al.pending[1:]
 		c := al.counts[ref]
-		c.ring.advance(now, window)
-		r := Report{
-			Ref: ref, Slots: c.slots, Age: now - c.newest,
-			// What is older than a window is in none that runs.
-			Requests: min(c.unreported.requests, c.ring.total.requests),
-			Tokens:   max(min(c.unreported.tokens, c.ring.total.tokens), 0),
-		}
+		recent := c.recent(now, window())
+		r := Report{Ref: ref, Slots: c.slots, Age: now - c.newest, Requests: recent.requests, Tokens: recent.tokens}
 		if r.Requests+r.Tokens+r.Slots > 0 {
+			used += ref.size()
 			out = append(out, r)
+			al.sent = append(al.sent, ref)
+			c.sent, c.sentSlots = c.unreported, c.slots
 		}
 		c.unreported, c.newest, c.pending = sums{}, 0, false
+		c.taken = al.batch
 		if c.slots > 0 {
 			c.slots, c.reports = 0, c.reports+1
 		}
@@ -194,7 +233,21 @@ func (al *alone) takeReports(now, window time.Duration, n int) (out []Report, mo
 	return out, len(al.pending) > 0
 }
 
-// sweep forgets scopes that nothing is known of any more, once per window.
+// reported is called when the batch with the reports was answered: the Ledger
+// counts them.
+func (al *alone) reported() {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	for _, ref := range al.sent {
+		if c := al.counts[ref]; c != nil {
+			c.sent, c.sentSlots = sums{}, 0
+		}
+	}
+	al.sent = nil
+}
+
+// sweep forgets scopes that nothing is known of any more, once per window. What
+// is still to be reported of them is of a window that is over.
 func (al *alone) sweep(now, window time.Duration) {
 	if now-al.swept < window {
 		return
@@ -202,27 +255,43 @@ func (al *alone) sweep(now, window time.Duration) {
 	al.swept = now
 	for ref, c := range al.counts {
 		c.ring.advance(now, window)
-		if c.ring.total == (sums{}) && c.slots == 0 && !c.pending && c.reports == 0 {
+		if c.ring.total == (sums{}) && c.held() == 0 && c.reports == 0 {
 			delete(al.counts, ref)
 		}
 	}
+	al.pending = slices.DeleteFunc(al.pending, func(ref ScopeRef) bool { return al.counts[ref] == nil })
+}
+
+// full reports whether the ticket names a scope that there is no room to count.
+func (al *alone) full(t *Ticket, d *Decision) bool {
+	if len(al.counts)+NumScopes <= maxAccounts {
+		return false
+	}
+	for s := Scope(0); s < numScopes; s++ {
+		st := &d.Standings[s]
+		if (st.counts || st.Limits.Parallel.IsSet()) && al.counts[refOf(s, t, d.Pool)] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // rest takes the note on disk back once all is reported and a window has passed
 // since; it returns how long that takes, forEver if there is no note.
-func (al *alone) rest(now, window time.Duration) time.Duration {
+func (al *alone) rest(now time.Duration, window func() time.Duration) time.Duration {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if !al.marked || len(al.pending) > 0 {
 		return forEver
 	}
-	over := al.last + window + window/ringSlots // of an earlier process run: from the start of this one
+	length := window()
+	over := al.last + length + length/ringSlots // of an earlier process run: from the start of this one
 	if now < over {
 		return over - now
 	}
 	if al.mark(false) != nil {
 		al.last = now // another time
-		return window
+		return length
 	}
 	al.marked, al.inherited = false, false
 	return forEver

@@ -18,6 +18,8 @@ type cutCluster struct {
 	mu     sync.Mutex
 	frozen []*Ledger // of those that are cut off
 	marks  []bool
+
+	noReports bool // batches with reports get no answer
 }
 
 type cutApplier struct {
@@ -27,7 +29,7 @@ type cutApplier struct {
 }
 
 func (a *cutApplier) ApplyBatch(ctx context.Context, b *Batch) (*Answer, error) {
-	if a.c.cutOff(a.i) != nil {
+	if a.c.cutOff(a.i) != nil || len(b.Reports) > 0 && a.c.swallowsReports() {
 		return nil, errDown
 	}
 	return a.sharedApplier.ApplyBatch(ctx, b)
@@ -37,6 +39,18 @@ func (c *cutCluster) cutOff(i int) *Ledger {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frozen[i]
+}
+
+func (c *cutCluster) swallowsReports() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noReports
+}
+
+func (c *cutCluster) swallowReports(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noReports = on
 }
 
 func newCutCluster(t *testing.T, n int, p *tablePolicy, policy NoQuorum) *cutCluster {
@@ -73,7 +87,12 @@ func (c *cutCluster) options(i, n int, policy NoQuorum) Options {
 			defer c.sharedLog.mu.Unlock()
 			return l.Look(c.now(), t, c.policy)
 		},
-		Mark: func(on bool) error { c.marks[i] = on; return nil },
+		Mark: func(on bool) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.marks[i] = on
+			return nil
+		},
 	}
 }
 
@@ -101,6 +120,12 @@ func (c *cutCluster) cut(t *testing.T, nodes ...int) {
 			t.Fatalf("node %d has not noticed", i)
 		}
 	}
+}
+
+func (c *cutCluster) marked(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.marks[i]
 }
 
 func (c *cutCluster) heal() {
@@ -197,7 +222,7 @@ func TestNodeCutOffAddsItsPartAndReportsIt(t *testing.T) {
 				}
 				alone++
 			}
-			if !cl.marks[2] {
+			if !cl.marked(2) {
 				t.Error("no note was left before the first admission")
 			}
 			cl.heal()
@@ -210,7 +235,7 @@ func TestNodeCutOffAddsItsPartAndReportsIt(t *testing.T) {
 			t.Errorf("%d admitted by the log, %d alone", exact, alone)
 		}
 		time.Sleep(2*time.Minute + 10*time.Second)
-		if cl.marks[2] {
+		if cl.marked(2) {
 			t.Error("the note is still there a window after all was reported")
 		}
 		if got := len(cl.ask(t, 2, 100, tk)); got != 90 {
@@ -285,9 +310,8 @@ func TestPoolsHoldOnANodeAlone(t *testing.T) {
 			t.Errorf("dev %d, prod %d", dev, prod)
 		}
 		cl.heal()
-		ms := cl.ledger.Inspect(cl.now(), p, "m")
-		if ms.Used.Requests != 0 { // no window ran before, so there is none to count in
-			t.Errorf("%+v", ms)
+		if used := cl.used("m"); used.Requests != 0 { // no window ran before, so there is none to count in
+			t.Errorf("%+v", used)
 		}
 		cl.close(t)
 	})
@@ -317,7 +341,7 @@ func TestProcessAfterOneThatAdmittedAloneWaitsForAWindow(t *testing.T) {
 		}
 		cl.heal()
 		time.Sleep(2 * time.Minute)
-		if cl.marks[2] {
+		if cl.marked(2) {
 			t.Error("the note was not taken back")
 		}
 		cl.close(t)

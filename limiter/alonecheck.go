@@ -30,6 +30,7 @@ func (v *verdict) check() bool {
 			continue
 		}
 		part := v.part(s)
+		defer part.show(d)
 		switch {
 		case s == ScopeModel:
 			d.Saturation = part.saturation()
@@ -95,10 +96,10 @@ type partOf struct {
 
 // left returns what may still be admitted of a limit: of its part of the limit,
 // and of its part of what the running window had left.
-func (p *partOf) left(limit, used, ring, unreported int64) int64 {
+func (p *partOf) left(limit, used, ring, unseen int64) int64 {
 	left := limit/p.parts - ring
 	if p.endsIn > 0 {
-		left = min(left, max(limit-used, 0)/p.parts-unreported)
+		left = min(left, max(limit-used, 0)/p.parts-unseen)
 	}
 	return left
 }
@@ -107,11 +108,12 @@ func (p *partOf) left(limit, used, ring, unreported int64) int64 {
 // request needs.
 func (p *partOf) room() sums {
 	c, st, room := p.count, p.st, sums{maxLent, maxLent}
+	unseen := c.unseen()
 	if n, ok := st.Limits.Requests.Get(); ok {
-		room.requests = p.left(n, st.Used.Requests, c.ring.total.requests, c.unreported.requests)
+		room.requests = p.left(n, st.Used.Requests, c.ring.total.requests, unseen.requests)
 	}
 	if n, ok := st.Limits.Tokens.Get(); ok {
-		room.tokens = p.left(n, st.Used.Tokens, c.ring.total.tokens, c.unreported.tokens)
+		room.tokens = p.left(n, st.Used.Tokens, c.ring.total.tokens, unseen.tokens)
 	} else {
 		room.tokens += p.need
 	}
@@ -122,7 +124,7 @@ func (p *partOf) room() sums {
 // not 0 is nothing at all, or less than the request needs.
 func (p *partOf) check(now time.Duration, s Scope, d *Decision) bool {
 	c, st, room := p.count, p.st, p.room()
-	if n, ok := st.Limits.Parallel.Get(); ok && c.slots >= max(n-st.Used.Parallel, 0)/p.parts {
+	if n, ok := st.Limits.Parallel.Get(); ok && c.held() >= max(n-st.Used.Parallel, 0)/p.parts {
 		if n > 0 && n < p.parts {
 			return false
 		}
@@ -160,12 +162,21 @@ func (p *partOf) refuse(now time.Duration, s Scope, dim Dimension, limit, need i
 		wait = p.window
 	}
 	d.refuse(s, dim, wait, wait)
-	// Whatever others may have left, this node has nothing.
-	if dim == Tokens {
-		p.st.Used.Tokens = max(p.st.Used.Tokens, limit)
-		return
+}
+
+// show lets the standing say what this node may still admit, whatever the others
+// have left.
+func (p *partOf) show(d *Decision) {
+	room, taken := p.room(), int64(0)
+	if d.Admitted {
+		taken = 1
 	}
-	p.st.Used.Requests = max(p.st.Used.Requests, limit)
+	if n, ok := p.st.Limits.Requests.Get(); ok {
+		p.st.Used.Requests = n - min(max(room.requests-taken, 0), n)
+	}
+	if n, ok := p.st.Limits.Tokens.Get(); ok {
+		p.st.Used.Tokens = n - min(max(room.tokens-p.need, 0), n)
+	}
 }
 
 // saturation of the model, as far as a node alone can tell: it takes the others
@@ -173,8 +184,9 @@ func (p *partOf) refuse(now time.Duration, s Scope, dim Dimension, limit, need i
 func (p *partOf) saturation() float64 {
 	used := sums{p.count.ring.total.requests * p.parts, p.count.ring.total.tokens * p.parts}
 	if p.endsIn > 0 {
-		used.requests = max(used.requests, p.st.Used.Requests+p.count.unreported.requests*p.parts)
-		used.tokens = max(used.tokens, p.st.Used.Tokens+p.count.unreported.tokens*p.parts)
+		unseen := p.count.unseen()
+		used.requests = max(used.requests, p.st.Used.Requests+unseen.requests*p.parts)
+		used.tokens = max(used.tokens, p.st.Used.Tokens+unseen.tokens*p.parts)
 	}
 	return max(ratio(used.requests, p.st.Limits.Requests), ratio(used.tokens, p.st.Limits.Tokens))
 }

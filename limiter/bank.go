@@ -86,10 +86,15 @@ func (b *bank) giveBack(a *account, l *lease, n int64) {
 	if n <= 0 || b.now() >= l.end {
 		return
 	}
-	b.mu.Lock()
-	b.returns[returnKey{a.ref, l.start}] += n
-	b.mu.Unlock()
+	b.owe(a.ref, l.start, n)
 	b.poke()
+}
+
+// owe queues n counted requests that were not used for return.
+func (b *bank) owe(ref ScopeRef, start Time, n int64) {
+	b.mu.Lock()
+	b.returns[returnKey{ref, start}] += n
+	b.mu.Unlock()
 }
 
 // takeReturns empties the queue of returns, n of them at most.

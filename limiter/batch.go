@@ -90,6 +90,15 @@ type Standing struct {
 	held   bool // a permit has counted this request before; only while deciding
 }
 
+// counted reports whether an admission counted in the scope's window. A key or
+// team with nothing but a concurrency limit may have one from before.
+func (s *Standing) counted(scope Scope) bool {
+	if scope == ScopeKey || scope == ScopeTeam {
+		return s.Start != NoWindow && (s.Limits.Requests.IsSet() || s.Limits.Tokens.IsSet())
+	}
+	return s.Start != NoWindow
+}
+
 // Used counts one window of one scope. Tokens is what the token limit is held
 // against, by Rules.TokenType.
 type Used struct {

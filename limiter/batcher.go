@@ -91,6 +91,9 @@ func (g *Gate) run() {
 		if err == nil && (len(answer.Decisions) != len(b.Reserves) || len(answer.Grants) != len(b.Grants)) {
 			err = ErrBadAnswer
 		}
+		if err == nil {
+			g.alone.reported()
+		}
 		g.lend(b, answer, sent, err)
 		g.deliver(answer, sent, err)
 	}
@@ -134,7 +137,7 @@ func (r *processRun) apply(ctx context.Context, o Options, b *Batch) (*Answer, e
 func (g *Gate) next() *Batch {
 	for {
 		g.sweep()
-		rest := g.alone.rest(g.bank.now(), g.o.Policy().Rules().Window)
+		rest := g.alone.rest(g.bank.now(), g.window)
 		g.mu.Lock()
 		wait := min(g.due(), rest)
 		var b *Batch
@@ -213,7 +216,7 @@ func (g *Gate) pause(wait time.Duration) bool {
 func (g *Gate) take() *Batch {
 	b := &Batch{}
 	var more bool
-	b.Reports, more = g.alone.takeReports(g.bank.now(), g.o.Policy().Rules().Window, maxReports)
+	b.Reports, more = g.alone.takeReports(g.bank.now(), g.window, maxReports, maxBatchBytes/2)
 	if more {
 		return b // nothing is decided before all of it counts
 	}
@@ -224,6 +227,9 @@ func (g *Gate) take() *Batch {
 	b.Settles, used = g.settling.take(maxSettles, maxBatchBytes/2-size)
 	size += used
 	b.Returns = g.bank.takeReturns(maxReturns)
+	for i := range b.Returns {
+		size += b.Returns[i].Ref.size()
+	}
 	if len(g.parked) > 0 && (g.closed || g.bank.now() >= g.parkedUntil) {
 		g.unpark()
 	}
@@ -238,7 +244,7 @@ func (g *Gate) take() *Batch {
 		size += w.ticket.size()
 		g.reserve(b, w)
 	}
-	g.ask(b)
+	g.ask(b, size)
 	rest := copy(g.waiting, g.waiting[n:])
 	clear(g.waiting[rest:])
 	g.waiting = g.waiting[:rest]
@@ -281,7 +287,7 @@ func (g *Gate) insist(send func(ctx context.Context) error) error {
 }
 
 // deliver hands the decisions to their waiters. A reservation whose waiter has
-// left is settled with nothing, so that its slot is free again.
+// left, or was told that there is no quorum, is undone.
 func (g *Gate) deliver(a *Answer, sent time.Duration, err error) {
 	g.mu.Lock()
 	ws := g.inflight
@@ -300,9 +306,21 @@ func (g *Gate) deliver(a *Answer, sent time.Duration, err error) {
 			continue
 		}
 		if d := &a.Decisions[i]; !w.conclude(d, nil) && d.Admitted {
-			g.settle(settleOf(&w.ticket, d, Usage{}))
+			g.undo(&w.ticket, d)
 		}
 	}
+}
+
+// undo gives back what a reservation has counted for a request that nobody sends:
+// its place in every window, its slots and the tokens that it reserved.
+func (g *Gate) undo(t *Ticket, d *Decision) {
+	for s := range d.Standings {
+		if st := &d.Standings[s]; st.counted(Scope(s)) {
+			g.bank.owe(refOf(Scope(s), t, d.Pool), st.Start, 1)
+		}
+	}
+	g.settle(settleOf(t, d, Usage{}))
+	g.poke()
 }
 
 // ErrBadAnswer is returned by Admit when the log answered something that does

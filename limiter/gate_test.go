@@ -426,3 +426,39 @@ func TestGateUnderRace(t *testing.T) {
 		t.Errorf("%d slots leaked", s)
 	}
 }
+
+// What a node refused, because it had no quorum, is counted nowhere when the
+// quorum is back, although its reservation was on the way; nor does it open a window.
+func TestWhatWasGivenUpIsCountedNowhere(t *testing.T) {
+	for _, mode := range []NoQuorum{NoQuorumDeny, NoQuorumShare, NoQuorumAllow} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newTable().model("m", Limits{Requests: Of(30)}, Reservation{Shares: map[string]Share{"a": share(.5)}})
+			p.keys["k"] = &SubjectPolicy{Limits: Limits{Requests: Of(9), Parallel: Of(3)}}
+			l := newLog(p)
+			g := newGate(t, l, mode)
+			synctest.Wait()
+			l.setFail(func(applied bool) error { // it is applied, and nobody hears of it
+				if applied {
+					return errDown
+				}
+				return nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for range 3 { // and a client that left
+				go g.Admit(ctx, Ticket{Model: "m", Key: "k", Priority: "a"}) //nolint:errcheck // it is given up
+			}
+			time.Sleep(2 * DefaultPatience)
+			l.setFail(nil)
+			time.Sleep(time.Second)
+			l.mu.Lock()
+			ms := l.ledger.Inspect(l.now(), p, "m")
+			o := l.ledger.Look(l.now(), &Ticket{Model: "m", Key: "k", Priority: "a"}, p)
+			l.mu.Unlock()
+			if ms.Live || ms.Used != (Used{}) || ms.Pools[0].Used != (Used{}) || o.Standings[ScopeKey].Used != (Used{}) {
+				t.Errorf("%s: %+v, key %+v", mode, ms, o.Standings[ScopeKey])
+			}
+			closeGate(t, g)
+		})
+	}
+}

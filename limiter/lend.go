@@ -58,11 +58,11 @@ func (g *Gate) reserve(b *Batch, w *waiter) {
 	}
 }
 
-// ask adds the wishes to the batch. g.mu is held.
-func (g *Gate) ask(b *Batch) {
+// ask adds the wishes to the batch, which is about size bytes without them. g.mu is held.
+func (g *Gate) ask(b *Batch, size int) {
 	now, parts, lease := g.bank.now(), int64(max(g.o.Parts(), 1)), g.o.Lease()
 	if lease > 0 && len(b.Reserves)+len(b.Settles)+len(b.Returns) > 0 {
-		g.renew(now)
+		g.renew(now, size)
 	}
 	for _, a := range g.asking {
 		a.account.asked = false
@@ -77,13 +77,14 @@ func (g *Gate) ask(b *Batch) {
 // renew adds wishes for permits that will not last until the next batch. They
 // travel with what has to be written anyway: else every account of a busy node
 // would run short at a moment of its own, and cost an entry of its own.
-func (g *Gate) renew(now time.Duration) {
+func (g *Gate) renew(now time.Duration, size int) {
 	for _, a := range g.lent {
-		if len(g.asking) >= maxAsks {
+		if len(g.asking) >= maxAsks || size >= maxBatchBytes {
 			return
 		}
 		if l := a.lease.Load(); l != nil && !a.asked && l.scarce() && !a.stale(l, now) {
 			a.asked = true
+			size += a.ref.size()
 			g.asking = append(g.asking, asked{account: a, basis: l.on, early: true})
 		}
 	}

@@ -51,7 +51,8 @@ type Grant struct {
 	Room int64 `json:",omitzero"`
 }
 
-// Return gives unused permits back to the window they were counted in.
+// Return gives back what was counted in a window and not used: permits, and the
+// places of requests that were given up before they were decided.
 type Return struct {
 	Ref   ScopeRef
 	Start Time
@@ -120,8 +121,12 @@ func (l *Ledger) giveBack(now Time, r *Return, window time.Duration) {
 	if r.Ref.Scope == ScopePool {
 		running = &l.models[r.Ref.Model].count
 	}
-	if running.live(now, window) && running.start == r.Start {
-		c.requests = max(c.requests-max(r.N, 0), 0)
+	if !running.live(now, window) || running.start != r.Start {
+		return
+	}
+	c.requests = max(c.requests-max(r.N, 0), 0)
+	if c == running && c.requests == 0 && c.tokens == 0 {
+		c.start = NoWindow // nobody was served in it: the next request opens one
 	}
 }
 

@@ -3,15 +3,13 @@ package limiter
 // AsServed corrects what the Ledger counts by what this node alone knows, for
 // people who look at a window: permits that it holds and has not used are taken
 // off, tokens that it has settled and the replica does not show yet are added.
-// Permits and tokens of other nodes are seen half a second late at most. The
-// mode is left alone, because decisions rest on the Ledger's count.
+// Permits and tokens of other nodes are seen half a second late at most. What it
+// has admitted without the log and not reported yet is added, also where no
+// window runs. The mode is left alone, because decisions rest on the Ledger's count.
 func (g *Gate) AsServed(ms ModelState) ModelState {
-	if !ms.Live {
-		return ms
-	}
-	g.bank.correct(ScopeRef{Scope: ScopeModel, Model: ms.Model}, &ms.Used)
+	g.correct(ms.Live, ScopeRef{Scope: ScopeModel, Model: ms.Model}, &ms.Used)
 	for i := range ms.Pools {
-		g.bank.correct(ScopeRef{Scope: ScopePool, ID: ms.Pools[i].Name, Model: ms.Model}, &ms.Pools[i].Used)
+		g.correct(ms.Live, ScopeRef{Scope: ScopePool, ID: ms.Pools[i].Name, Model: ms.Model}, &ms.Pools[i].Used)
 	}
 	st := Standing{Limits: ms.Limits, Used: ms.Used}
 	ms.Saturation = saturation(&st)
@@ -26,11 +24,14 @@ func (g *Gate) Permits(model string) int64 {
 	return 0
 }
 
-func (b *bank) correct(ref ScopeRef, u *Used) {
-	if a := b.open(ref); a != nil {
+func (g *Gate) correct(live bool, ref ScopeRef, u *Used) {
+	if a := g.bank.open(ref); a != nil && live {
 		u.Tokens += a.pending.Load()
-		u.Requests = max(u.Requests-b.unused(a), 0)
+		u.Requests = max(u.Requests-g.bank.unused(a), 0)
 	}
+	own := g.alone.unreportedOf(ref, g.bank.now(), g.window)
+	u.Requests += own.requests
+	u.Tokens += own.tokens
 }
 
 // unused returns the permits of a window that still runs.

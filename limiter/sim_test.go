@@ -180,6 +180,8 @@ func (s *sim) request(run *simRun, r *rand.Rand) {
 			run.bookAlone(rc)
 		case rc.decision == nil:
 			run.bookWarm(rc)
+		default:
+			run.bookDecided(rc)
 		}
 		s.checkHeaders(rc)
 		time.Sleep(between(r, 0, 50*time.Millisecond))

@@ -180,7 +180,7 @@ func (s *simLog) note() {
 	}
 }
 
-// book counts what a batch has admitted and lent. mu is held.
+// book counts what a batch has lent, to requests that it admitted too. mu is held.
 func (run *simRun) book(b *Batch, a *Answer) {
 	for _, r := range b.Returns {
 		run.out[simWindow{r.Ref, r.Start}] -= r.N
@@ -201,10 +201,22 @@ func (run *simRun) book(b *Batch, a *Answer) {
 				continue
 			}
 			w := simWindow{refOf(Scope(scope), &b.Reserves[i], d.Pool), st.Start}
-			run.admitted[w]++
-			if st.held {
-				run.out[w]--
+			if !st.held {
+				run.out[w]++ // until the request is told
 			}
+		}
+	}
+}
+
+// bookDecided counts what the log has admitted and somebody was told of.
+func (run *simRun) bookDecided(rc *Receipt) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	for scope := range rc.decision.Standings {
+		if st := &rc.decision.Standings[scope]; st.counts {
+			w := simWindow{refOf(Scope(scope), rc.ticket, rc.decision.Pool), st.Start}
+			run.admitted[w]++
+			run.out[w]--
 		}
 	}
 }
@@ -352,7 +364,9 @@ func (run *simRun) Register(ctx context.Context) (epoch uint64, err error) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.append(func(now Time, r *simReplica) {
+		r.mu.Lock()
 		got := r.ledger.Register(now, run.node, run.nonce)
+		r.mu.Unlock()
 		if r == run.leader {
 			epoch = got
 		}

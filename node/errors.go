@@ -42,6 +42,9 @@ var (
 	ErrForeignCluster = errors.New("belongs to another cluster")
 	// ErrRemoved is what Err returns after this node was removed from the cluster.
 	ErrRemoved = errors.New("this node was removed from the cluster: to add it again, stop it, delete its data directory and start it with join addresses")
+	// ErrReplaced is part of Err after the leader has told this node that a
+	// member of its id runs elsewhere.
+	ErrReplaced = errors.New("another process has this node's id")
 	// ErrDiskFull is part of Err when the log could not be written for lack of space.
 	ErrDiskFull = errors.New("disk full: free some space and restart this node")
 	// ErrDiskHung is part of Err when a call of the log's disk has not returned
@@ -74,6 +77,7 @@ var codes = []struct {
 	{"no_majority", 409, ErrNoMajority},
 	{"foreign_cluster", 409, ErrForeignCluster},
 	{"removed", 410, ErrRemoved},
+	{"replaced", 409, ErrReplaced},
 	{"closed", 503, ErrClosed},
 	{"timeout", 504, context.DeadlineExceeded},
 	{"refused", 409, errRefused},

@@ -86,7 +86,7 @@ func (n *Node) hello(ctx context.Context, addr string) (card, error) {
 	var c card
 	err := n.client.callJSON(ctx, addr, request{path: pathHello, idempotent: true}, n.card(), &c)
 	if err == nil && c.Run != n.run {
-		n.meet(c)
+		_ = n.known(ctx, c) // who is no member is left to those that ask for more than a card
 	}
 	return c, err
 }

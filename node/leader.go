@@ -97,7 +97,7 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 		return joined{}, fmt.Errorf("node %s %w (%s)", c.ID, ErrForeignCluster, c.ClusterID)
 	}
 	if c.ID == n.id {
-		return joined{}, fmt.Errorf("%w: the id %s is the leader's own", errRefused, c.ID)
+		return joined{}, replacedBy(c.ID, n.advertise)
 	}
 	pctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	back, err := n.hello(pctx, c.Address)
@@ -118,86 +118,4 @@ func (n *Node) admit(ctx context.Context, r *raft.Raft, c card) (joined, error) 
 		return n.enrol(ctx, r, c)
 	})
 	return joined{ClusterID: n.clusterID()}, err
-}
-
-// inUse refuses the node of c if another process runs under its id: a copied
-// configuration or data directory must not push a healthy member out.
-func (n *Node) inUse(ctx context.Context, c card) error {
-	addr, ok := n.configuredAddress(c.ID)
-	if !ok || addr == c.Address {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	holder, err := n.hello(ctx, addr)
-	if err != nil || holder.ID != c.ID || holder.Run == c.Run || !holder.HasState || holder.ClusterID != n.clusterID() {
-		return nil
-	}
-	return fmt.Errorf("%w: a member with the id %s runs at %s already: give the new node an id and a data directory of its own", errRefused, c.ID, addr)
-}
-
-// relocate notes the new address of a member that kept its state.
-func (n *Node) relocate(ctx context.Context, r *raft.Raft, c card) error {
-	s, ok := n.member(c.ID)
-	if !ok {
-		// Only a committed removal counts: wait until this view of it is.
-		if err := n.await(ctx, func() error { return r.Barrier(changeTimeout).Error() }); err != nil {
-			return fmt.Errorf("%w: confirming that %s was removed: %w", errRefused, c.ID, err)
-		}
-		return ErrRemoved
-	}
-	if string(s.Address) == c.Address {
-		return nil
-	}
-	n.logger.Info("member moved", "member", c.ID, "from", string(s.Address), "to", c.Address)
-	// After a barrier Raft takes the change at once, so the hold stays short.
-	if err := n.await(ctx, func() error { return r.Barrier(changeTimeout).Error() }); err != nil {
-		return fmt.Errorf("%w: preparing to move %s: %w", errRefused, c.ID, err)
-	}
-	done := make(chan error, 1)
-	err := n.trans.hold(ctx, s.ID, func(short context.Context) error {
-		go func() {
-			// For a voter this changes the address only.
-			done <- n.alter(ctx, func() raft.IndexFuture { return r.AddNonvoter(s.ID, raft.ServerAddress(c.Address), 0, changeTimeout) })
-		}()
-		return n.appended(short, r, c)
-	})
-	if err != nil {
-		return fmt.Errorf("%w: moving %s: %w", errRefused, c.ID, err)
-	}
-	return <-done
-}
-
-// appended waits until Raft works with c's address. The change may need the
-// held member to commit it, so it is not waited for that.
-func (n *Node) appended(ctx context.Context, r *raft.Raft, c card) error {
-	for {
-		if s, ok := n.member(c.ID); !ok || string(s.Address) == c.Address {
-			// Raft's loop answers this only after it has finished the change.
-			return n.await(ctx, func() error { return r.VerifyLeader().Error() })
-		}
-		if err := pause(ctx, time.Millisecond, nil); err != nil {
-			return err
-		}
-	}
-}
-
-// enrol adds a node without state as a non-voter. If its id has a vote, the node
-// was wiped and forgot what it voted for, so the vote goes first. So does a
-// member of another id at the same address: the new node has taken its place.
-func (n *Node) enrol(ctx context.Context, r *raft.Raft, c card) error {
-	for _, s := range r.GetConfiguration().Configuration().Servers {
-		same, here := string(s.ID) == c.ID, string(s.Address) == c.Address
-		if !(same && s.Suffrage == raft.Voter) && !(here && !same) {
-			continue
-		}
-		n.logger.Warn("removing a member that lost its data", "member", string(s.ID), "address", string(s.Address), "replaced_by", c.ID)
-		if err := n.alter(ctx, func() raft.IndexFuture { return r.RemoveServer(s.ID, 0, changeTimeout) }); err != nil {
-			return fmt.Errorf("removing the wiped member %s: %w", s.ID, err)
-		}
-	}
-	n.logger.Info("adding a replica", "member", c.ID, "address", c.Address)
-	return n.alter(ctx, func() raft.IndexFuture {
-		return r.AddNonvoter(raft.ServerID(c.ID), raft.ServerAddress(c.Address), 0, changeTimeout)
-	})
 }

@@ -128,7 +128,7 @@ func open(ctx context.Context, o Options, st *stores, logger *slog.Logger) (*Nod
 	}
 	n.cluster.Store(&cluster)
 	n.stop, n.cancel = context.WithCancel(context.Background())
-	n.book = &addressBook{configured: n.configuredAddress, heard: map[string]string{}}
+	n.book = &addressBook{configured: n.configuredAddress, heard: map[string]whereabouts{}}
 	n.mux = newMux(ln, o, creds, n.logger, n.greeted)
 	n.client = newClient(n.mux, n.clusterID, n.stop)
 	n.server = n.newHTTPServer()
@@ -304,8 +304,8 @@ func (n *Node) Formed() <-chan struct{} { return n.formed }
 // tells which.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns why the node stopped by itself: it wraps ErrRemoved, ErrDamaged,
-// ErrDiskFull, ErrDiskHung or what the state machine or the disk said. It is nil while the
+// Err returns why the node stopped by itself: it wraps ErrRemoved, ErrReplaced,
+// ErrDamaged, ErrDiskFull, ErrDiskHung or what the state machine or the disk said. It is nil while the
 // node runs and after an ordinary Shutdown.
 func (n *Node) Err() error {
 	n.mu.Lock()

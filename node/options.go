@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/raft"
 )
@@ -206,6 +207,19 @@ func checkHostPort(a string) error {
 	}
 	if port == "" {
 		return fmt.Errorf("%q has no port", a)
+	}
+	return nil
+}
+
+// checkDialled checks an address that other hosts are to dial.
+func checkDialled(a string) error {
+	if err := checkHostPort(a); err != nil {
+		return err
+	}
+	host, port, _ := net.SplitHostPort(a)
+	number, err := net.LookupPort("tcp", port) // a number, or the name of a service
+	if ip := net.ParseIP(host); host == "" || strings.ContainsFunc(a, unicode.IsSpace) || ip != nil && ip.IsUnspecified() || err != nil || number == 0 {
+		return fmt.Errorf("%q is an address that others cannot dial: give a host of this node and a port from 1 to 65535", a)
 	}
 	return nil
 }

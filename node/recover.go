@@ -177,7 +177,7 @@ func checkPeers(id string, peers []Peer, before raft.Configuration) error {
 	}
 	seen := map[string]bool{}
 	for _, p := range peers {
-		if err := checkHostPort(p.Address); err != nil {
+		if err := checkDialled(p.Address); err != nil {
 			return fmt.Errorf("peer %s: %w", p.ID, err)
 		}
 		if !slices.Contains(known, p.ID) {

@@ -116,6 +116,11 @@ func TestRecoverRefusesAndChangesNothing(t *testing.T) {
 		"without itself":     {n.opts.DataDir, []Peer{{"n2", "a:1"}}, "n2 was no member"},
 		"a new node":         {n.opts.DataDir, []Peer{me, {"n2", "a:1"}}, "n2 was no member of this cluster (n1)"},
 		"twice":              {n.opts.DataDir, []Peer{me, me}, "listed twice"},
+		"nobody's host":      {n.opts.DataDir, []Peer{{"n1", ":7000"}}, "others cannot dial"},
+		"every host":         {n.opts.DataDir, []Peer{{"n1", "[::]:7000"}}, "others cannot dial"},
+		"a host with blanks": {n.opts.DataDir, []Peer{{"n1", " 10.0.0.1:7000"}}, "others cannot dial"},
+		"port 0":             {n.opts.DataDir, []Peer{{"n1", "10.0.0.1:0"}}, "others cannot dial"},
+		"port 70000":         {n.opts.DataDir, []Peer{{"n1", "10.0.0.1:70000"}}, "others cannot dial"},
 		"an address of none": {n.opts.DataDir, []Peer{{"n1", "nowhere"}}, "host:port"},
 	} {
 		if err := try(c.dir, c.peers...); err == nil || !strings.Contains(err.Error(), c.want) {

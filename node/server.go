@@ -116,12 +116,16 @@ func (n *Node) serveAsk(ctx context.Context, body []byte, _ bool) (response, err
 	return response{body: answer}, err
 }
 
-func (n *Node) serveHello(_ context.Context, body []byte, _ bool) (response, error) {
+func (n *Node) serveHello(ctx context.Context, body []byte, hop bool) (response, error) {
 	var theirs card
 	if err := json.Unmarshal(body, &theirs); err != nil {
 		return response{}, fmt.Errorf("%w: decoding hello: %w", errRefused, err)
 	}
-	n.meet(theirs)
+	if !hop {
+		if err := n.known(ctx, theirs); err != nil {
+			return response{}, err
+		}
+	}
 	ours := n.card()
 	ours.Known = n.peers.list()
 	if s, ok := n.member(theirs.ID); ok {

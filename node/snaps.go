@@ -1,11 +1,14 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/raft"
 )
@@ -14,6 +17,7 @@ const (
 	snapshotDir  = "snapshots"
 	snapshotMeta = "meta.json"
 	snapshotSum  = "meta.crc32c"
+	snapshotTemp = ".tmp" // how Raft ends the name of one that is not complete
 )
 
 // snapshots are Raft's, with a checksum for what Raft's own does not cover: the
@@ -28,12 +32,30 @@ type snapshots struct {
 
 var _ raft.SnapshotStore = (*snapshots)(nil)
 
+// openSnapshots opens the snapshots under dir, which no other process may use,
+// and takes away those that were never completed.
 func openSnapshots(dir string, logger *slog.Logger) (*snapshots, error) {
+	if err := removeUnfinished(filepath.Join(dir, snapshotDir)); err != nil { // it costs space only
+		logger.Warn("unfinished snapshots cannot be removed", "error", err)
+	}
 	inner, err := raft.NewFileSnapshotStoreWithLogger(dir, keptSnaps, newRaftLogger(logger))
 	if err != nil {
 		return nil, fmt.Errorf("opening snapshots: %w", err)
 	}
 	return &snapshots{FileSnapshotStore: inner, dir: filepath.Join(dir, snapshotDir), logger: logger}, nil
+}
+
+func removeUnfinished(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), snapshotTemp) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // Create implements raft.SnapshotStore.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,4 +115,24 @@ func TestALogIsNotGivenToANewID(t *testing.T) {
 		}
 	}
 	waitApplied(t, "last", n.again(t, nil)) // its id is configured
+}
+
+// A node that dies while it takes a snapshot, of a full disk maybe, leaves what
+// it had written; nobody would ever take that away.
+func TestAnUnfinishedSnapshotIsTakenAwayAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	n, dir := snapshotted(t)
+	snaps := filepath.Dir(dir)
+	left := filepath.Join(snaps, "3-99-1234567890.tmp")
+	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "state.bin"), make([]byte, 1<<16), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	back := n.again(t, nil)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("a good one is gone: %v", err)
+	}
+	apply(t, back, "goes on")
 }

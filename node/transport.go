@@ -109,8 +109,12 @@ func (s *streamLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.
 type addressBook struct {
 	configured func(id string) (string, bool)
 	mu         sync.Mutex
-	heard      map[string]string
+	heard      map[string]whereabouts
 }
+
+// whereabouts are where a server was heard of, and where the configuration had
+// it then: when that changes, it knows better.
+type whereabouts struct{ addr, configured string }
 
 var _ raft.ServerAddressProvider = (*addressBook)(nil)
 
@@ -124,19 +128,21 @@ func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 
 func (b *addressBook) lookup(id string) (string, bool) {
 	b.mu.Lock()
-	a, ok := b.heard[id]
+	h, ok := b.heard[id]
 	b.mu.Unlock()
-	if ok {
-		return a, true
+	addr, listed := b.configured(id)
+	if ok && (!listed || h.configured == addr) {
+		return h.addr, true
 	}
-	return b.configured(id)
+	return addr, listed
 }
 
 // hear notes where a peer says it can be dialled.
 func (b *addressBook) hear(id, addr string) {
+	configured, _ := b.configured(id)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard[id] = addr
+	b.heard[id] = whereabouts{addr: addr, configured: configured}
 }
 
 // forget drops what was heard of addr, which does not answer any more.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -70,4 +72,56 @@ func TestMemberWarnsOfAnotherClusterWhoseNodeHasItsName(t *testing.T) {
 	eventually(t, 5*time.Second, "a warning", func() bool {
 		return strings.Contains(alone.logs.String(), "another cluster answers")
 	})
+}
+
+// What a twin says of itself must not lead the member's entries and votes to it.
+func TestATwinIsNotTakenForTheMember(t *testing.T) {
+	t.Parallel()
+	nodes := openCluster(t, 3)
+	leader := waitLeader(t, nodes...)
+	rest := others(nodes, leader)
+	twin := rest[0].card()
+	twin.Address, twin.Run = freeAddrs(t, 1)[0], "another"
+	body, err := json.Marshal(twin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*testNode{leader, rest[1]} {
+		if _, err := n.serveHello(t.Context(), body, false); !errors.Is(err, ErrReplaced) {
+			t.Errorf("%s answers the twin: %v", n.ID(), err)
+		}
+		if addr, _ := n.book.lookup(twin.ID); addr != rest[0].Addr() {
+			t.Errorf("%s dials %s for the member", n.ID(), addr)
+		}
+	}
+	rest[0].close(t) // then it has moved
+	if _, err := leader.serveHello(t.Context(), body, false); err != nil {
+		t.Errorf("the member that moved: %v", err)
+	}
+	if addr, _ := leader.book.lookup(twin.ID); addr != twin.Address {
+		t.Errorf("the leader dials %s for a member that moved to %s", addr, twin.Address)
+	}
+}
+
+func TestTheBookBelievesTheNewerOfHearsayAndConfiguration(t *testing.T) {
+	conf := map[string]string{"a": "old:1"}
+	b := &addressBook{heard: map[string]whereabouts{}, configured: func(id string) (string, bool) { addr, ok := conf[id]; return addr, ok }}
+	want := func(when, addr string) {
+		t.Helper()
+		if got, _ := b.lookup("a"); got != addr {
+			t.Errorf("%s: %q, want %q", when, got, addr)
+		}
+	}
+	want("nothing heard", "old:1")
+	b.hear("a", "moved:1")
+	want("heard of elsewhere", "moved:1")
+	conf["a"] = "new:1"
+	want("configured anew since", "new:1")
+	b.hear("a", "moved:2")
+	want("heard of after that", "moved:2")
+	b.forget("a")
+	want("it did not answer there", "new:1")
+	delete(conf, "a")
+	b.hear("a", "moved:3")
+	want("not configured", "moved:3")
 }

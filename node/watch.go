@@ -130,6 +130,11 @@ func (n *Node) seek(r *raft.Raft, first bool) error {
 		}
 	}
 	s := n.survey(n.stop, addrs)
+	for addr, err := range s.silent {
+		if errors.Is(err, ErrReplaced) { // the leader knows for sure
+			return n.announce(card{Address: addr})
+		}
+	}
 	if first {
 		n.warnOfStrangers(s)
 	}
@@ -177,6 +182,10 @@ func (n *Node) announce(m card) error {
 	err := n.client.callJSON(ctx, m.Address, request{path: pathJoin, idempotent: true}, n.card(), nil)
 	if errors.Is(err, ErrRemoved) {
 		n.fail(ErrRemoved)
+		return nil
+	}
+	if errors.Is(err, ErrReplaced) {
+		n.fail(err)
 		return nil
 	}
 	if err != nil {

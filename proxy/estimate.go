@@ -50,7 +50,7 @@ func (x *exchange) outputTokens(f *fields) int64 {
 // for by tokens), something for each object, and bounded amounts for media.
 func inputTokens(data []byte) int64 {
 	var text, other int64
-	media := false // the key before was that of media
+	var key []byte // of the member that comes next, nil for an element of an array
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
@@ -58,15 +58,15 @@ func inputTokens(data []byte) int64 {
 			s := data[i+1 : end]
 			i = end
 			if next := skipSpace(data, end+1); next < len(data) && data[next] == ':' {
-				media = isMedia(s)
+				key = s
 				continue
 			}
-			if media || bytes.HasPrefix(s, []byte("data:")) {
+			if !isText(key) && isEncoded(s) {
 				other += min(estimate(int64(len(s))), mediaTokens)
 			} else {
 				text += int64(len(s))
 			}
-			media = false
+			key = nil
 		case c == '{':
 			other += objectTokens
 		case c == '-' || c >= '0' && c <= '9':
@@ -79,10 +79,45 @@ func inputTokens(data []byte) int64 {
 	return max(estimate(text)+other, 1)
 }
 
-// isMedia reports whether a member of this name holds encoded bytes.
-func isMedia(key []byte) bool {
-	return string(key) == "data" || string(key) == "file_data" || string(key) == "b64_json"
+// isText reports whether a member of this name holds what a model reads as text.
+func isText(key []byte) bool {
+	switch string(key) {
+	case "text", "content", "prompt", "instructions", "arguments":
+		return true
+	}
+	return false
 }
+
+// shortEncoded is the length below which it makes no difference whether a string
+// is text or not.
+const shortEncoded = 4 * mediaTokens
+
+// isEncoded reports whether a string is bytes written as text, base64 or a data
+// URL, whatever the member is called: text of that length has spaces, or letters
+// that base64 has not.
+func isEncoded(s []byte) bool {
+	if len(s) < shortEncoded {
+		return false
+	}
+	if bytes.HasPrefix(s, []byte("data:")) {
+		return bytes.IndexByte(s, ' ') < 0
+	}
+	for _, c := range s {
+		if !inBase64[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// inBase64 are the characters of base64, of its variant for URLs, and what JSON
+// escapes a slash or a line's end with.
+var inBase64 = func() (in [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_\\") {
+		in[c] = true
+	}
+	return in
+}()
 
 func numeric(c byte) bool {
 	return c >= '0' && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'

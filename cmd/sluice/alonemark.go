@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 )
@@ -38,6 +39,24 @@ func aloneMark(dir string) (marked bool, mark func(on bool) error, err error) {
 		}
 		return errors.Join(f.Sync(), f.Close(), syncDir(dir))
 	}, nil
+}
+
+// loudly logs when the note cannot be made or taken back, once until it works
+// again: requests are refused as if there were no quorum, and only this says why.
+// Calls must not overlap.
+func loudly(mark func(on bool) error, logger *slog.Logger) func(on bool) error {
+	failing := false
+	return func(on bool) error {
+		err := mark(on)
+		switch {
+		case err != nil && !failing && on:
+			logger.Error("cannot note that requests are admitted without a quorum, so none are; make the data directory writable", "error", err)
+		case err != nil && !failing:
+			logger.Warn("cannot take back the note that requests were admitted without a quorum; a restart now would wait for a window", "error", err)
+		}
+		failing = err != nil
+		return err
+	}
 }
 
 // syncDir makes a new name in dir outlast a power cut.

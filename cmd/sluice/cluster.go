@@ -43,7 +43,7 @@ func (m membership) Status(ctx context.Context) admin.ClusterStatus {
 	out := admin.ClusterStatus{
 		NodeID: s.NodeID, ClusterID: s.ClusterID, Version: s.Version, State: s.State, Term: s.Term,
 		LastLogIndex: s.LastLogIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
-		Limits: m.gate.Mode(),
+		Limits: m.mode(),
 	}
 	if s.LeaderID != "" {
 		out.Leader = &admin.NodeRef{ID: s.LeaderID, Address: s.LeaderAddress}
@@ -130,6 +130,15 @@ func authenticate(data *proxy.Proxy, r *http.Request) (admin.Caller, error) {
 		caller.KeyID, caller.TeamID = id.Key.ID, id.Key.TeamID
 	}
 	return caller, nil
+}
+
+// mode is how exact the limits are now. A node without traffic asks the log for
+// nothing, and does not notice by itself that nobody would answer.
+func (a *app) mode() string {
+	if mode := a.gate.Mode(); mode != limiter.Exact || a.node.Status().LeaderID != "" || !a.gate.GoesOn() {
+		return mode
+	}
+	return string(a.state.View().Config().Limits.OnNoQuorum)
 }
 
 // readiness says whether a balancer should send requests here.

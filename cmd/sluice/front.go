@@ -32,6 +32,8 @@ type planes struct {
 	data    http.Handler
 	control http.Handler
 	formed  <-chan struct{} // closed once the node belongs to a cluster; nil: it does
+	// configured says whether the node has a configuration; nil: it does.
+	configured func() bool
 }
 
 // homeless reports whether the node belongs to no cluster yet, so that what it
@@ -95,6 +97,10 @@ func (f *front) dispatch(w http.ResponseWriter, r *http.Request) {
 		u.Path, u.RawPath = path, ""
 		clean.URL = &u
 		p.control.ServeHTTP(w, &clean)
+	case p.configured != nil && !p.configured():
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, http.StatusServiceUnavailable, "internal_server_error",
+			"This node has no configuration yet: it has not caught up with its cluster since it started.")
 	default:
 		p.data.ServeHTTP(w, r)
 	}

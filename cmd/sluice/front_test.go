@@ -71,6 +71,27 @@ func TestAStartingNodeIsAliveButNotReady(t *testing.T) {
 	}
 }
 
+// A node that was killed and finds no majority has its log but knows nothing of
+// it yet. "No such model" would be taken for the truth.
+func TestANodeWithoutAConfigurationSaysSo(t *testing.T) {
+	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+	has := false
+	f := newFront(t, nil, nil)
+	f.planes.Store(&planes{data: http.HandlerFunc(ok), control: http.HandlerFunc(ok), configured: func() bool { return has }})
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		for path, want := range map[string]int{
+			"/v1/chat/completions": want, "/v1/models": want, "/key/generate": 200, "/cluster/status": 200, "/health/readiness": 200,
+		} {
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+			if w.Code != want || want != http.StatusOK && w.Header().Get("Retry-After") == "" {
+				t.Errorf("configured %v, %s: %d %v %s", has, path, w.Code, w.Header(), w.Body)
+			}
+		}
+		has = true
+	}
+}
+
 func TestAPanicIsA500WithTheCallID(t *testing.T) {
 	var log strings.Builder
 	f := newFront(t, func(http.ResponseWriter, *http.Request) { panic("boom") }, nil)

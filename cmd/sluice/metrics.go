@@ -57,7 +57,7 @@ func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	s, v, current := c.node.Status(), c.state.View(), c.gate.Mode()
+	s, v, current := c.node.Status(), c.state.View(), c.mode()
 	gauge(descInfo, 1, version, s.NodeID)
 	for _, state := range raftStates {
 		gauge(descState, truth(s.State == state), state)

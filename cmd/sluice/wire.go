@@ -146,7 +146,7 @@ func (a *app) openGate(context.Context) error {
 		Lease:      func() time.Duration { return a.state.View().Config().Lease() },
 		Parts:      a.node.Size,
 		Look:       a.state.Look,
-		Mark:       mark, Marked: marked,
+		Mark:       loudly(mark, a.logger), Marked: marked,
 	})
 	if err != nil {
 		return fmt.Errorf("start the limiter: %w", err)
@@ -183,7 +183,7 @@ func (a *app) openPlanes(context.Context) error {
 	control, err := admin.New(admin.Options{
 		Store: a.client, State: shown{a.state, a.gate}, Cluster: membership{a},
 		Authenticate: func(r *http.Request) (admin.Caller, error) { return authenticate(data, r) },
-		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.gate.Mode,
+		Ready:        a.readiness, Refresh: a.refresh, Classify: classify, Mode: a.mode,
 		Identity: func() (string, string) { return a.node.Status().ClusterID, version },
 		Metrics:  a.metrics(), OpenMetrics: g.OpenMetrics,
 		MasterKey: g.MasterKey.Reveal(), NodeID: a.node.ID(),
@@ -192,7 +192,8 @@ func (a *app) openPlanes(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
-	a.front.planes.Store(&planes{data: data, control: control, formed: a.node.Formed()})
+	a.front.planes.Store(&planes{data: data, control: control, formed: a.node.Formed(),
+		configured: func() bool { return a.state.View().ConfigVersion() > 0 }})
 	a.cleanup.add("drain", a.drain)
 	return nil
 }

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -95,10 +98,19 @@ func mockModel(name string) string {
 
 func createKey(t *testing.T, n *harness.Node, spec harness.KeySpec) harness.Key {
 	t.Helper()
-	k, err := n.Admin().CreateKey(t.Context(), spec)
-	if err != nil {
-		t.Fatalf("create a key on %s: %v", n.ID, err)
-	}
+	// A leader that was lost in the middle may have made it: the same write again
+	// shows the same key.
+	spec.Once = rand.Text()
+	var k harness.Key
+	eventually(t, 15*time.Second, "a key created on "+n.ID, func() (made bool) {
+		var err error
+		k, err = n.Admin().CreateKey(t.Context(), spec)
+		var failed *harness.StatusError
+		if err != nil && (!errors.As(err, &failed) || failed.Reply.Status != http.StatusServiceUnavailable) {
+			t.Fatalf("create a key on %s: %v", n.ID, err)
+		}
+		return err == nil
+	})
 	return k
 }
 

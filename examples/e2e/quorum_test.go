@@ -35,6 +35,7 @@ func TestWithoutALeaderKnownKeysGoOnAndWritesSayWhyNot(t *testing.T) {
 				s, err := last.Admin().Status(t.Context())
 				return err == nil && s.Leader == nil
 			})
+			aloneReadiness(t, last, mode) // before anybody has asked
 			aloneDataPlane(t, last, key, mode)
 			aloneManagement(t, last)
 			aloneReadiness(t, last, mode)

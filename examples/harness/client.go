@@ -117,8 +117,8 @@ func (c *Client) Get(ctx context.Context, path string) (*Reply, error) {
 }
 
 // call sends in and decodes a 200 into out; other statuses are a *StatusError.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	r, err := c.Do(ctx, method, path, in, nil)
+func (c *Client) call(ctx context.Context, method, path string, in, out any, header http.Header) error {
+	r, err := c.Do(ctx, method, path, in, header)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,7 @@ type KeySpec struct {
 	MaxParallel *int64         `json:"max_parallel_requests,omitempty"`
 	Metadata    map[string]any `json:"metadata,omitempty"`
 	Priority    string         `json:"-"` // put into the metadata
+	Once        string         `json:"-"` // Idempotency-Key
 }
 
 // Key is what /key/generate answers.
@@ -158,8 +159,12 @@ func (c *Client) CreateKey(ctx context.Context, spec KeySpec) (Key, error) {
 	if spec.Priority != "" {
 		spec.Metadata = map[string]any{"priority": spec.Priority}
 	}
+	var header http.Header
+	if spec.Once != "" {
+		header = http.Header{"Idempotency-Key": {spec.Once}}
+	}
 	var k Key
-	if err := c.call(ctx, http.MethodPost, "/key/generate", spec, &k); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/key/generate", spec, &k, header); err != nil {
 		return Key{}, err
 	}
 	if k.Secret == "" {
@@ -181,7 +186,7 @@ func (c *Client) CreateTeam(ctx context.Context, spec TeamSpec) (string, error) 
 	var t struct {
 		ID string `json:"team_id"`
 	}
-	err := c.call(ctx, http.MethodPost, "/team/new", spec, &t)
+	err := c.call(ctx, http.MethodPost, "/team/new", spec, &t, nil)
 	return t.ID, err
 }
 
@@ -237,7 +242,7 @@ func (c *Client) Limits(ctx context.Context, model string) (*ModelLimits, error)
 		Models []ModelLimits `json:"models"`
 	}
 	path := "/limits?model=" + url.QueryEscape(model)
-	if err := c.call(ctx, http.MethodGet, path, nil, &l); err != nil {
+	if err := c.call(ctx, http.MethodGet, path, nil, &l, nil); err != nil {
 		return nil, err
 	}
 	if len(l.Models) != 1 || l.Models[0].Model != model {
@@ -269,7 +274,7 @@ type Status struct {
 // Status returns what the node knows of its cluster.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
 	var s Status
-	if err := c.call(ctx, http.MethodGet, "/cluster/status", nil, &s); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/cluster/status", nil, &s, nil); err != nil {
 		return nil, err
 	}
 	return &s, nil

@@ -139,7 +139,7 @@ func TestANodeThatEndsAtOnceIsReportedWithItsLog(t *testing.T) {
 }
 
 func TestPortsAreGivenOutOnce(t *testing.T) {
-	var p ports
+	p := ports{low: lowestPort, high: highestPort}
 	seen := map[string]bool{}
 	for range 20 {
 		addrs, err := p.take(5)

@@ -50,7 +50,11 @@ func (o *globalOptions) backup(cmd *cobra.Command, path string, stale bool) erro
 		}
 		return o.print(cmd.ErrOrStderr(), info, func(p *printer) { showBackup(p, path, info) })
 	}
-	info, err := writeWhole(path, get)
+	file, err := fileAt(path)
+	if err != nil {
+		return err
+	}
+	info, err := writeWhole(file, get)
 	if err != nil {
 		return err
 	}
@@ -71,6 +75,36 @@ func (o *globalOptions) transfer(cmd *cobra.Command) (*admin.Client, error) {
 		o.timeout = transferTimeout
 	}
 	return o.client()
+}
+
+// maxLinks is how many symbolic links in a row are followed.
+const maxLinks = 40
+
+// fileAt follows symbolic links to the file, which need not exist yet, that path
+// stands for. A directory, or a device such as /dev/null, is not to be replaced.
+func fileAt(path string) (string, error) {
+	if path == "" {
+		return "", usagef("the name of the file is empty")
+	}
+	file := path
+	for range maxLinks {
+		info, err := os.Lstat(file)
+		switch {
+		case err != nil, info.Mode().IsRegular():
+			return file, nil // what is wrong with it, its creation tells
+		case info.Mode().Type() != os.ModeSymlink:
+			return "", usagef("%s is not a file: name a file, or - for standard output", path)
+		}
+		to, err := os.Readlink(file)
+		if err != nil {
+			return "", fmt.Errorf("follow the link: %w", err)
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(file), to)
+		}
+		file = to
+	}
+	return "", usagef("%s: too many symbolic links", path)
 }
 
 // writeWhole lets get write a file that appears under path only if it is whole

@@ -2,6 +2,7 @@ package admincli
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,7 @@ func TestBackupAndRestoreAreUsedWrongly(t *testing.T) {
 		code int
 	}{
 		"no file":               {[]string{"backup"}, 2},
+		"an empty name":         {[]string{"backup", ""}, 2},
 		"two files":             {[]string{"restore", "a", "b"}, 2},
 		"a file that is not":    {[]string{"restore", filepath.Join(dir, "none")}, 2},
 		"a directory":           {[]string{"restore", dir}, 2},
@@ -96,5 +98,38 @@ func TestBackupAndRestoreAreUsedWrongly(t *testing.T) {
 				t.Errorf("code %d: %v", ExitCode(err), err)
 			}
 		})
+	}
+}
+
+// A backup takes the place of a file, never of anything else.
+func TestABackupReplacesFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	target, link, dangling, socket := at("nightly-1"), at("latest"), at("dangling"), at("socket")
+	err := errors.Join(os.WriteFile(target, []byte("yesterday's"), 0o600), os.Symlink("nightly-1", link),
+		os.Symlink("nightly-2", dangling), os.Mkdir(at("dir"), 0o700))
+	l, lerr := net.Listen("unix", socket)
+	if err := errors.Join(err, lerr); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := newRig(t)
+	for _, path := range []string{socket, at("dir")} {
+		_, _, err := r.run("backup", path)
+		if ExitCode(err) != 2 || !strings.Contains(err.Error(), path+" is not a file") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: code %d: %v", path, ExitCode(err), err)
+		}
+	}
+	if info, err := os.Lstat(socket); err != nil || info.Mode().Type() != os.ModeSocket {
+		t.Errorf("the socket is now %v, %v", info, err)
+	}
+	for path, file := range map[string]string{link: target, dangling: at("nightly-2")} {
+		r.ok("backup", path)
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSymlink {
+			t.Errorf("the link %s is now %v, %v", path, info, err)
+		}
+		if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "sluice\x00b") {
+			t.Errorf("%s holds %.20q, %v", file, b, err)
+		}
 	}
 }
