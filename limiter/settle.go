@@ -28,10 +28,11 @@ func (r *Receipt) settlement(u Usage) Settle {
 
 // settleKey is what two settlements must share to be merged.
 type settleKey struct {
-	ticket Ticket
-	starts [NumScopes]Time
-	pool   string
-	slots  SlotSet
+	ticket   Ticket
+	starts   [NumScopes]Time
+	pool     string
+	slots    SlotSet
+	reserved bool // see news
 }
 
 // settleSet collects settlements until a batch takes them. Those alike are
@@ -51,7 +52,7 @@ func (ss *settleSet) add(s Settle, now time.Time) {
 		ss.since = now
 	}
 	ss.urgent = ss.urgent || s.Slots != 0
-	k := settleKey{s.Ticket, s.Starts, s.Pool, s.Slots}
+	k := settleKey{s.Ticket, s.Starts, s.Pool, s.Slots, s.Reserved != 0}
 	if i, ok := ss.index[k]; ok {
 		m := &ss.list[i]
 		m.Count += s.Count
@@ -97,9 +98,15 @@ func (g *Gate) settle(s Settle) {
 	g.poke()
 }
 
-// news returns the tokens of a settlement that nobody has counted yet: what was
-// reserved is known to all.
-func (r Rules) news(s *Settle) int64 { return max(r.counted(s.Usage)-s.Reserved, 0) }
+// news returns the tokens of a settlement that nobody has counted yet. Where
+// tokens were reserved that is nothing: all know of those, and merged settlements
+// cannot tell what each of them had beyond them.
+func (r Rules) news(s *Settle) int64 {
+	if s.Reserved != 0 {
+		return 0
+	}
+	return r.counted(s.Usage)
+}
 
 // muchPending is the hundredth part of a token limit at which settlements that
 // others do not know of yet hurry: what several nodes admit beyond a token limit
