@@ -360,6 +360,7 @@ func jsonAnswer(status, body string) string {
 // one is a configuration with the model "m" on one OpenAI-like upstream.
 func one(base string) fsm.Config {
 	cfg := fsm.DefaultConfig()
+	cfg.Upstream.MaxAttempts = 1 // retries have tests of their own
 	cfg.Models = []fsm.Model{{Name: "m", Deployments: []fsm.Deployment{{
 		ID: "d1", Provider: fsm.ProviderCompatible, APIBase: base + "/v1", APIKey: "os.environ/KEY",
 	}}}}
