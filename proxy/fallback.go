@@ -21,7 +21,7 @@ func (x *exchange) route() error {
 	gone := []fsm.Resolved{asked}
 	for f.class != final || f.trouble != otherTrouble {
 		names := standIns(x.view.Config(), asked.Model, &x.fields, f.trouble)
-		if !x.standIn(names, &gone, f) {
+		if x.attempts >= x.most(len(names)) || !x.standIn(names, &gone, f) {
 			break
 		}
 		if f = x.try(x.bound(asked.Model, gone)); f == nil {
@@ -97,10 +97,6 @@ func isGone(gone []fsm.Resolved, m fsm.Resolved) bool {
 // bound returns how many attempts the request may have made before the model at
 // hand gives up, and whether others are left: one attempt is kept for each.
 func (x *exchange) bound(asked *fsm.Model, gone []fsm.Resolved) (attempts int64, fallback bool) {
-	most := x.pool().retries.MaxAttempts
-	if n := declaredRetries(&x.fields, x.r.Header); n >= 0 {
-		most = min(most, min(n, most)+1)
-	}
 	names := standIns(x.view.Config(), asked, &x.fields, otherTrouble)
 	left := int64(len(names))
 	for _, name := range names {
@@ -108,7 +104,17 @@ func (x *exchange) bound(asked *fsm.Model, gone []fsm.Resolved) (attempts int64,
 			left--
 		}
 	}
-	return max(most, int64(len(names))+1) - left, left > 0
+	return x.most(len(names)) - left, left > 0
+}
+
+// most returns how many attempts the request may make in all: what is
+// configured, or less if it says so, but one for each model that may serve it.
+func (x *exchange) most(fallbacks int) int64 {
+	most := x.pool().retries.MaxAttempts
+	if n := declaredRetries(&x.fields, x.r.Header); n >= 0 {
+		most = min(most, min(n, most)+1)
+	}
+	return max(most, int64(fallbacks)+1)
 }
 
 // checkFallbacks refuses a request that names models which it may not use.
