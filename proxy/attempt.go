@@ -100,6 +100,8 @@ func (x *exchange) attempt() *fault {
 	}
 	if x.failure { // in the middle of its answer
 		x.target.health.fail(x.p.now())
+	} else {
+		x.target.health.succeed()
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func (p *pause) left(now time.Time) time.Duration {
 type health struct {
 	throttled pause // by a 429
 	failing   pause
+	streak    atomic.Int64 // failures since the last success
 	mu        sync.Mutex
 	calls     lastMinute // all, failed
 }
@@ -55,14 +56,23 @@ func (h *health) call(now time.Time) {
 	h.mu.Unlock()
 }
 
+// succeed ends a row of failures.
+func (h *health) succeed() {
+	if h.streak.Load() != 0 {
+		h.streak.Store(0)
+	}
+}
+
 // fail counts a call that failed, and pauses a deployment of which half the
-// calls of the last minute did.
+// calls of the last minute did, or the last few: one that was busy and dies is
+// not believed for another half a minute.
 func (h *health) fail(now time.Time) {
+	row := h.streak.Add(1)
 	h.mu.Lock()
 	h.calls.add(now, 0, 1)
 	calls, failed := h.calls.sum(now)
 	h.mu.Unlock()
-	if calls >= fewCalls && 2*failed >= calls {
+	if row >= fewCalls || calls >= fewCalls && 2*failed >= calls {
 		h.failing.extend(now.Add(cooldown))
 	}
 }

@@ -58,9 +58,11 @@ func TestHalfOfFiveCallsCoolADeployment(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
 		name          string
-		calls, failed int
+		calls, failed int // the failures come last
 		cools         bool
 	}{
+		{"five in a row after many good ones", 1000, 5, true},
+		{"four in a row after many good ones", 1000, 4, false},
 		{"four of four say nothing yet", 4, 4, false},
 		{"two of five", 5, 2, false},
 		{"three of five", 5, 3, true},
@@ -83,6 +85,23 @@ func TestHalfOfFiveCallsCoolADeployment(t *testing.T) {
 				t.Errorf("still cools after its time: %v", got)
 			}
 		})
+	}
+}
+
+func TestASuccessEndsARowOfFailures(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	var h health
+	for range 1000 {
+		h.call(now)
+	}
+	for range 20 {
+		for range fewCalls - 1 {
+			h.fail(now)
+		}
+		h.succeed()
+	}
+	if left := h.failing.left(now); left != 0 {
+		t.Errorf("cools for %v", left)
 	}
 }
 
