@@ -24,8 +24,9 @@ type fault struct {
 }
 
 // try calls deployments of the exchange's model until one has answered the
-// client, which is nil, or no further attempt is due. x.target is the first.
-func (x *exchange) try(bound int64, fallback bool) *fault {
+// client, which is nil, or no further attempt is due. x.target is the first;
+// asked is the model that the client named, gone what was tried so far.
+func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
 	inflight.Inc()
 	defer inflight.Dec()
@@ -41,7 +42,8 @@ func (x *exchange) try(bound int64, fallback bool) *fault {
 		}
 		now := x.p.now()
 		tried = append(tried, x.target)
-		s := situation{class: f.class, forbid: f.forbid, made: x.attempts, bound: bound, fallback: fallback, waits: waits, before: before}
+		s := situation{class: f.class, forbid: f.forbid, made: x.attempts, waits: waits, before: before}
+		s.bound, s.fallback = x.bound(asked, gone)
 		next := pool.pick(x.p.rand(), now, tried)
 		s.other = next != nil
 		s.floor, _ = pool.rest(now)
@@ -56,10 +58,10 @@ func (x *exchange) try(bound int64, fallback bool) *fault {
 			return f
 		}
 		x.abandon(f, wait)
+		if err := x.sleep(wait); err != nil {
+			return &fault{err: err}
+		}
 		if move == again {
-			if err := x.sleep(wait); err != nil {
-				return &fault{err: err}
-			}
 			tried, waits, before = nil, waits+1, wait
 			if next = pool.pick(x.p.rand(), x.p.now(), nil); next == nil {
 				return &fault{class: foreign, err: pool.unavailable(x.p.now(), x.model.Asked)}
@@ -176,19 +178,24 @@ func (x *exchange) abandon(f *fault, wait time.Duration) {
 	x.usage, x.output = usage{}, 0
 }
 
-// sleep waits between attempts. The error is what ended the request meanwhile.
+// sleep waits between attempts. The error is what ended the request meanwhile;
+// nothing was running then, so nothing is charged.
 func (x *exchange) sleep(d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	ctx := x.r.Context()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		f := explain(ctx, ctx.Err())
-		x.outcome, x.cause = f.reason, f.err.cause
-		return f.err
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
 	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	f := explain(ctx, ctx.Err())
+	x.outcome, x.cause = f.reason, f.err.cause
+	return f.err
 }
 
 // conclude gives the client what is left: the refusal of the last upstream, or

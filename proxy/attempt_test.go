@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -424,24 +425,58 @@ func TestBigBodiesAreReplayed(t *testing.T) {
 
 // An upstream that closes its idle connections just as a call goes up on one.
 func TestACallThatMeetsAClosingConnectionGoesUpOnAFreshOne(t *testing.T) {
-	var conns sync.Map
+	for name, end := range map[string]func(net.Conn){"reset": reset, "closed": func(net.Conn) {}} {
+		t.Run(name, func(t *testing.T) {
+			var conns sync.Map
+			up := newAnswers(t, func(w http.ResponseWriter, r *http.Request) {
+				if _, used := conns.LoadOrStore(r.RemoteAddr, true); used {
+					script(end)(w, r)
+					return
+				}
+				served(w, r)
+			})
+			cfg := among(up)
+			cfg.Upstream.MaxAttempts = 1
+			r := newRig(t, cfg, nil)
+			const n = 50
+			for i := range n {
+				if a := r.post("/v1/chat/completions", chatBody); a.StatusCode != 200 || a.Header.Get("x-litellm-attempted-retries") != "0" {
+					t.Fatalf("call %d: %d %s", i, a.StatusCode, a.body)
+				}
+			}
+			if got := len(up.calls()); got > 2*n {
+				t.Errorf("%d calls for %d requests: more than one each was made again", got, n)
+			}
+		})
+	}
+}
+
+// An upstream that dies of a request is asked once more on a fresh connection,
+// not on every idle one.
+func TestADeadlyRequestIsNotTriedOnEveryIdleConnection(t *testing.T) {
+	var deadly atomic.Bool
 	up := newAnswers(t, func(w http.ResponseWriter, r *http.Request) {
-		if _, used := conns.LoadOrStore(r.RemoteAddr, true); used {
+		if deadly.Load() {
 			script(reset)(w, r)
 			return
 		}
+		time.Sleep(20 * time.Millisecond) // so that each has a connection of its own
 		served(w, r)
 	})
 	cfg := among(up)
 	cfg.Upstream.MaxAttempts = 1
 	r := newRig(t, cfg, nil)
-	const n = 50
-	for i := range n {
-		if a := r.post("/v1/chat/completions", chatBody); a.StatusCode != 200 || a.Header.Get("x-litellm-attempted-retries") != "0" {
-			t.Fatalf("call %d: %d %s", i, a.StatusCode, a.body)
-		}
+	var many sync.WaitGroup
+	for range 20 {
+		many.Go(func() { r.post("/v1/chat/completions", chatBody) })
 	}
-	if got := len(up.calls()); got > 2*n {
-		t.Errorf("%d calls for %d requests: more than one each was made again", got, n)
+	many.Wait()
+	deadly.Store(true)
+	before := len(up.calls())
+	if a := r.post("/v1/chat/completions", chatBody); a.StatusCode != 502 {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	if n := len(up.calls()) - before; n != 2 {
+		t.Errorf("%d calls, want 2", n)
 	}
 }

@@ -24,7 +24,7 @@ func (x *exchange) route() error {
 		if x.attempts >= x.most(len(names)) || !x.standIn(names, &gone, f) {
 			break
 		}
-		if f = x.try(x.bound(asked.Model, gone)); f == nil {
+		if f = x.try(asked.Model, gone); f == nil {
 			return nil
 		}
 	}
@@ -46,7 +46,7 @@ func (x *exchange) first() (*fault, error) {
 		return nil, err
 	}
 	x.showMode(x.receipt.Mode())
-	return x.try(x.bound(x.model.Model, nil)), nil
+	return x.try(x.model.Model, []fsm.Resolved{x.model}), nil
 }
 
 // standIn makes the first of the names that may and can serve the request its
@@ -98,10 +98,10 @@ func isGone(gone []fsm.Resolved, m fsm.Resolved) bool {
 // hand gives up, and whether others are left: one attempt is kept for each.
 func (x *exchange) bound(asked *fsm.Model, gone []fsm.Resolved) (attempts int64, fallback bool) {
 	names := standIns(x.view.Config(), asked, &x.fields, otherTrouble)
-	left := int64(len(names))
+	var left int64
 	for _, name := range names {
-		if m, known := x.view.Config().Resolve(name); !known || isGone(gone, m) {
-			left--
+		if m, err := x.id.resolve(x.view.Config(), x.endpoint, name); err == nil && !isGone(gone, m) {
+			left++
 		}
 	}
 	return x.most(len(names)) - left, left > 0

@@ -37,6 +37,7 @@ func TestFallbacks(t *testing.T) {
 		{"in order, each with an attempt of its own", down, down, func(c *fsm.Config) { c.Models[0].Fallbacks = []string{"b", "c"} }, "", 200, "c", [3]int{2, 1, 1}, "m b c"},
 		{"they end where one serves", down, served, func(c *fsm.Config) { c.Models[0].Fallbacks = []string{"b", "c"} }, "", 200, "b", [3]int{2, 1, 0}, "m b"},
 		{"for models without any", down, served, func(c *fsm.Config) { c.Upstream.DefaultFallbacks = []string{"b"} }, "", 200, "b", [3]int{3, 1, 0}, "m b"},
+		{"a default that is the model itself", down, served, func(c *fsm.Config) { c.Upstream.DefaultFallbacks = []string{"m"} }, "", 503, "m", [3]int{4, 0, 0}, "m"},
 		{"without retries there are still fallbacks", down, down, func(c *fsm.Config) { c.Models[0].Fallbacks, c.Upstream.MaxAttempts = []string{"b", "c"}, 1 }, "", 200, "c", [3]int{1, 1, 1}, "m b c"},
 		{"the request's own go first", down, served, func(c *fsm.Config) { c.Models[0].Fallbacks = []string{"b"} }, `{"model":"m","fallbacks":["c"]}`, 200, "c", [3]int{3, 0, 1}, "m c"},
 		{"the request may want none", down, served, func(c *fsm.Config) { c.Models[0].Fallbacks = []string{"b"} }, `{"model":"m","fallbacks":[]}`, 503, "m", [3]int{4, 0, 0}, "m"},
