@@ -350,3 +350,21 @@ func TestADeadlyRequestIsNotTriedOnEveryIdleConnection(t *testing.T) {
 		t.Errorf("%d calls, want 2", n)
 	}
 }
+
+// The same race as it really happens: a server that drops connections after
+// about the time that the next call takes to come.
+func TestIdleConnectionsThatEndAsCallsComeCostNothing(t *testing.T) {
+	srv := httptest.NewUnstartedServer(served)
+	srv.Config.IdleTimeout = 5 * time.Millisecond
+	srv.Start()
+	t.Cleanup(srv.Close)
+	cfg := among(&answers{url: srv.URL})
+	cfg.Upstream.MaxAttempts = 1
+	r := newRig(t, cfg, nil)
+	for i := range 200 {
+		if a := r.post("/v1/chat/completions", chatBody); a.StatusCode != 200 {
+			t.Fatalf("call %d: %d %s", i, a.StatusCode, a.body)
+		}
+		time.Sleep(5*time.Millisecond - 200*time.Microsecond + time.Duration(i%20)*20*time.Microsecond)
+	}
+}
