@@ -26,6 +26,12 @@ type Model struct {
 	TPM         limiter.Limit `json:"tpm,omitzero"`
 	PerName     bool          `json:"limits_per_name,omitempty"` // wildcard: every concrete name has counters of its own
 	Deployments []Deployment  `json:"deployments"`
+
+	// What is asked instead, in this order, when the model cannot serve a
+	// request: names of models or aliases, at most MaxFallbacks each.
+	Fallbacks              []string `json:"fallbacks,omitempty"`                // after failures of the upstreams
+	ContextWindowFallbacks []string `json:"context_window_fallbacks,omitempty"` // for prompts that are too long
+	ContentPolicyFallbacks []string `json:"content_policy_fallbacks,omitempty"` // for what the provider's filter refused
 }
 
 // Deployment is one upstream of a model.
@@ -37,6 +43,8 @@ type Deployment struct {
 	APIKey       string        `json:"api_key,omitempty"`     // a reference: os.environ/NAME
 	APIVersion   string        `json:"api_version,omitempty"` // azure
 	Weight       *int64        `json:"weight,omitempty"`      // nil: 1; 0: no traffic
+	Order        int64         `json:"order,omitempty"`       // lower ones take the traffic while any of them can
+	QuotaGroup   string        `json:"quota_group,omitempty"` // deployments that name the same pause together after a 429
 	RPM          limiter.Limit `json:"rpm,omitzero"`
 	TPM          limiter.Limit `json:"tpm,omitzero"`
 	MockResponse string        `json:"mock_response,omitempty"`
@@ -78,4 +86,6 @@ type UpstreamSettings struct {
 	ConnectTimeout   time.Duration `json:"connect_timeout_ns"`
 	FirstByteTimeout time.Duration `json:"first_byte_timeout_ns"`
 	IdleTimeout      time.Duration `json:"idle_timeout_ns"`
+	RetrySettings
+	DefaultFallbacks []string `json:"default_fallbacks,omitempty"` // for models without fallbacks of their own
 }

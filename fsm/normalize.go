@@ -49,6 +49,7 @@ func (c Config) Normalize() Config {
 	setDefault(&c.Upstream.ConnectTimeout, DefaultConnectTimeout)
 	setDefault(&c.Upstream.FirstByteTimeout, DefaultFirstByteTimeout)
 	setDefault(&c.Upstream.IdleTimeout, DefaultIdleTimeout)
+	c.Upstream.DefaultFallbacks = slices.Clone(c.Upstream.DefaultFallbacks)
 	c.Models = slices.Clone(c.Models)
 	for i := range c.Models {
 		c.Models[i].normalize()
@@ -57,6 +58,9 @@ func (c Config) Normalize() Config {
 }
 
 func (m *Model) normalize() {
+	m.Fallbacks = slices.Clone(m.Fallbacks)
+	m.ContextWindowFallbacks = slices.Clone(m.ContextWindowFallbacks)
+	m.ContentPolicyFallbacks = slices.Clone(m.ContentPolicyFallbacks)
 	m.Deployments = slices.Clone(m.Deployments)
 	for i := range m.Deployments {
 		d := &m.Deployments[i]

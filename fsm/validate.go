@@ -46,6 +46,7 @@ func (c Config) Validate() []ConfigError {
 		v.model(i)
 	}
 	v.aliases()
+	v.fallbacks()
 	v.reservation()
 	return v.problems
 }
@@ -67,6 +68,7 @@ func (v *validator) settings() {
 	v.duration("upstream.connect_timeout", c.Upstream.ConnectTimeout)
 	v.duration("upstream.first_byte_timeout", c.Upstream.FirstByteTimeout)
 	v.duration("upstream.idle_timeout", c.Upstream.IdleTimeout)
+	v.retries()
 	if t := c.SaturationTTL; math.IsNaN(t) || t < 0 || t > maxDuration.Seconds() {
 		v.add("priority_reservation_settings.saturation_check_cache_ttl", "use seconds, such as 60", "%v is outside 0..%v", t, maxDuration.Seconds())
 	}
@@ -152,6 +154,7 @@ func (v *validator) deployment(model string, j int, d *Deployment) {
 	if d.APIKey != "" && !isReference(d.APIKey) {
 		v.add(path+".api_key", `put the key into an environment variable and write "os.environ/NAME"`, "it must be a reference; the value is not shown here, because it may be a secret")
 	}
+	v.routing(path, d)
 	v.provider(path, d)
 }
 

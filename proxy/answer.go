@@ -154,6 +154,7 @@ func (x *exchange) modelHeaders() {
 	if x.target != nil {
 		h["X-Litellm-Model-Id"] = x.target.idHeader
 	}
+	x.showAttempts(h)
 	if x.receipt != nil {
 		if d := x.receipt.Decision(); d != nil {
 			x.showStandings(&d.Standings)
@@ -170,6 +171,19 @@ func (x *exchange) modelHeaders() {
 	}
 	x.set(h, "X-Litellm-Overhead-Duration-Ms", milliseconds(overhead))
 }
+
+// showAttempts says how often the request was sent again, and to other models.
+func (x *exchange) showAttempts(h http.Header) {
+	h["X-Litellm-Attempted-Retries"], h["X-Litellm-Attempted-Fallbacks"] = none, none
+	if retries := x.attempts - 1 - x.fallbacks; retries > 0 {
+		h["X-Litellm-Attempted-Retries"] = []string{strconv.FormatInt(retries, 10)}
+	}
+	if x.fallbacks > 0 {
+		h["X-Litellm-Attempted-Fallbacks"] = []string{strconv.FormatInt(x.fallbacks, 10)}
+	}
+}
+
+var none = []string{"0"}
 
 // set puts a header on the answer, with a value kept in the exchange as long as
 // there is room. name is in canonical form.

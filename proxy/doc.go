@@ -10,6 +10,8 @@
 //	path ─▶ credential ─▶ body ─▶ model, allow-lists ─▶ deployment ─▶ Admit
 //	                                                                    │
 //	            Settle ◀─ usage ◀─ relay ◀─ provider.send ◀─────────────┘
+//	                                 └── before the first byte: again, ──▲
+//	                                     elsewhere, or by another model
 //
 // Bytes are relayed as they came. In a request only the value of "model" and
 // stream_options.include_usage are spliced; in an answer nothing is changed

@@ -24,6 +24,8 @@ type Error struct {
 	Allow     string // Allow, with a 405
 	Accept    string // Accept-Encoding, with a 415
 
+	RetryAfter int64 // Retry-After in seconds; 0 for none
+
 	cause error // for the log; may name hosts, never credentials
 }
 
@@ -82,6 +84,9 @@ func (e *Error) write(w http.ResponseWriter) {
 	}
 	if e.Allow != "" {
 		h["Allow"] = []string{e.Allow}
+	}
+	if e.RetryAfter > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(e.RetryAfter, 10)}
 	}
 	if e.Accept != "" {
 		h["Accept-Encoding"] = []string{e.Accept}

@@ -36,7 +36,14 @@ type exchange struct {
 	bodySize int64         // of the request, as it goes up
 	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
 
-	sent     time.Time // when the call went up; zero before
+	fields    fields
+	body      *buffer  // as the client sent it, until same has it
+	same      *payload // the body where it goes up as it is; nil where it never did
+	out       call     // the newest attempt
+	attempts  int64    // calls of upstreams
+	fallbacks int64    // models that stood in
+
+	sent     time.Time // when the first call went up; zero before
 	ready    time.Time // when its answer began
 	status   int       // as the client was told; 0 before
 	usage    usage
@@ -104,107 +111,87 @@ func (x *exchange) serve() error {
 // call sends the request to an upstream and relays the answer. named is the
 // model in the path, which goes before the body's.
 func (x *exchange) call(named string) error {
-	c, err := x.prepare(named)
-	if err != nil {
+	if err := x.prepare(named); err != nil {
 		return err
 	}
-	defer c.payload.release()
-	err = x.admit()
-	if err != nil {
-		// The node may have lost its quorum, or found it, while the request waited.
-		x.showMode(x.p.mode())
-		return err
-	}
-	x.showMode(x.receipt.Mode())
-	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
-	inflight.Inc()
-	defer inflight.Dec()
-
-	up := x.view.Config().Upstream
-	w := &x.watch
-	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
-	defer w.end()
-	x.sent = x.p.now()
-	res, err := x.target.provider.send(w.ctx, c)
-	if err != nil {
-		return x.upstreamFailed(w, err)
-	}
-	defer res.Body.Close()
-	return x.relay(w, c, res)
+	defer x.forget()
+	return x.route()
 }
 
-// prepare reads the body, finds the model and its deployment and makes the call
-// of it. Nothing is counted before it has succeeded.
-func (x *exchange) prepare(named string) (*call, error) {
+// prepare reads the body and finds the model. Nothing is counted before it has
+// succeeded.
+func (x *exchange) prepare(named string) error {
 	p := x.p
 	body, err := p.readBody(&x.rc, x.r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	x.bodyRead = true
+	x.body = body
 	keep := false
 	defer func() {
 		if !keep {
-			p.buffers.put(body)
+			x.forget()
 		}
 	}()
-	f, err := scan(body.b)
-	if err != nil {
-		return nil, err
+	if err := x.scan(); err != nil {
+		return err
 	}
-	name := f.model
+	name := x.fields.model
 	if named != "" {
 		name = named
 	}
 	if name == "" {
-		return nil, badRequest("model", `"model" is missing or empty.`)
+		return badRequest("model", `"model" is missing or empty.`)
 	}
 	if x.model, err = x.id.resolve(x.view.Config(), x.endpoint, name); err != nil {
 		x.model = fsm.Resolved{}
-		return nil, err
+		return err
 	}
-	if x.target, err = p.targets(x.view.Config()).pools[x.model.Model].pick(p.rand(), name); err != nil {
-		return nil, err
-	}
-	c := &call{
-		target: x.target, endpoint: x.endpoint, model: x.target.Model,
-		stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
-	}
-	if c.model == "" || c.model == "*" {
-		c.model = x.model.Asked
-	}
-	model := c.model
-	if model == f.model && f.plain {
-		model = "" // it is there already, byte for byte
-	}
-	ask := f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
-	if model != "" || ask {
-		room := len(body.b) + len(model) + 64
-		out := p.buffers.sized(int64(room))
-		out.room(room)
-		out.b = f.rewrite(out.b, body.b, model, ask)
-		p.buffers.put(body)
-		body = out
+	if err := x.checkFallbacks(); err != nil {
+		return err
 	}
 	keep = true
-	if x.reserves() {
-		x.estimate = limiter.Usage{Input: inputTokens(body.b), Output: x.outputTokens(&f)}
-	}
-	c.hide = ask
-	c.usage = c.usage || ask
-	x.bodySize = int64(len(body.b))
-	c.payload = newPayload(&p.buffers, body)
-	return c, nil
+	return nil
 }
 
-// admit asks the limiter. Whatever follows, the receipt is settled by finish.
-func (x *exchange) admit() error {
+// scan reads the fields of the body, and takes out of it what is the gateway's.
+func (x *exchange) scan() (err error) {
+	if x.fields, err = scan(x.body.b); err != nil || !x.fields.own {
+		return err
+	}
+	own := x.fields.routing
+	out := x.p.buffers.sized(int64(len(x.body.b)))
+	out.b = withoutOwn(out.b, x.body.b)
+	x.p.buffers.put(x.body)
+	x.body = out
+	x.fields, err = scan(out.b)
+	x.fields.routing = own
+	return err
+}
+
+// reckon estimates what the request will use at its model.
+func (x *exchange) reckon() {
+	if x.reserves() {
+		x.estimate = limiter.Usage{Input: inputTokens(x.bytes()), Output: x.outputTokens(&x.fields)}
+	}
+}
+
+// ask asks the limiter. Whatever follows, the receipt is to be settled.
+func (x *exchange) ask() (Receipt, error) {
 	before := x.p.now()
 	receipt, err := x.p.gate.Admit(x.r.Context(), limiter.Ticket{
 		Model: x.model.Group, Key: x.id.keyID(), Team: x.id.teamID(), Priority: x.id.priority(),
 		Estimate: x.estimate,
 	})
 	x.p.metrics.admission.Observe(x.p.now().Sub(before).Seconds())
+	return receipt, err
+}
+
+// admit asks the limiter and explains its refusal. Whatever follows, the receipt
+// is settled by finish.
+func (x *exchange) admit() error {
+	receipt, err := x.ask()
 	if err == nil {
 		x.receipt = receipt
 		return nil
@@ -360,7 +347,7 @@ func (x *exchange) log(spent limiter.Usage, estimated bool) {
 		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
 		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
 		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached),
-		slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
+		slog.Int64("attempts", x.attempts), slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
 	}
 	if x.cause != nil {
 		attrs = append(attrs, slog.String("error", x.withoutSecret(x.cause.Error())))

@@ -164,6 +164,7 @@ func newRig(t *testing.T, cfg fsm.Config, change func(*Options)) *rig {
 		srv.Close()
 		cancel(nil)
 		p.Close()
+		r.nothingInFlight()
 		r.gate.mu.Lock()
 		defer r.gate.mu.Unlock()
 		for i, rec := range r.gate.receipts {
@@ -179,6 +180,21 @@ func newRig(t *testing.T, cfg fsm.Config, change func(*Options)) *rig {
 	})
 	r.addKey(userKey, fsm.Key{})
 	return r
+}
+
+// nothingInFlight checks that every request that was counted as running has ended.
+func (r *rig) nothingInFlight() {
+	families, err := r.reg.Gather()
+	if err != nil {
+		r.t.Errorf("gather: %v", err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "sluice_inflight" && m.GetGauge().GetValue() != 0 {
+				r.t.Errorf("%v of %s are still in flight", m.GetGauge().GetValue(), m.GetLabel()[0].GetValue())
+			}
+		}
+	}
 }
 
 func checkGoroutines(t *testing.T, base int) {
@@ -360,6 +376,7 @@ func jsonAnswer(status, body string) string {
 // one is a configuration with the model "m" on one OpenAI-like upstream.
 func one(base string) fsm.Config {
 	cfg := fsm.DefaultConfig()
+	cfg.Upstream.MaxAttempts = 1 // retries have tests of their own
 	cfg.Models = []fsm.Model{{Name: "m", Deployments: []fsm.Deployment{{
 		ID: "d1", Provider: fsm.ProviderCompatible, APIBase: base + "/v1", APIKey: "os.environ/KEY",
 	}}}}

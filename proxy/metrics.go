@@ -61,6 +61,35 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(errs...)
 }
 
+// cooldowns shows which deployments take no traffic.
+type cooldowns struct {
+	p    *Proxy
+	desc *prometheus.Desc
+}
+
+var _ prometheus.Collector = cooldowns{}
+
+func newCooldowns(p *Proxy) cooldowns {
+	return cooldowns{p, prometheus.NewDesc("sluice_deployment_cooldown",
+		"Seconds until the deployment takes traffic again at this node; 0: it does.", []string{"deployment"}, nil)}
+}
+
+func (c cooldowns) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+func (c cooldowns) Collect(ch chan<- prometheus.Metric) {
+	t := c.p.table.Load()
+	if t == nil {
+		return // nothing has been asked yet
+	}
+	now := c.p.now()
+	for _, pool := range t.pools {
+		for _, d := range pool.targets {
+			left, _ := d.rests(now)
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, left.Seconds(), d.ID)
+		}
+	}
+}
+
 // count adds n tokens of one kind.
 func (m *metrics) count(model, priority, kind string, estimated bool, n int64) {
 	if n > 0 {

@@ -52,6 +52,24 @@ func (p *payload) open() io.ReadCloser {
 	return &payloadReader{p: p}
 }
 
+// again adds a use, which must be released too.
+func (p *payload) again() *payload {
+	if p.own == nil {
+		p.mu.Lock()
+		p.refs++
+		p.mu.Unlock()
+	}
+	return p
+}
+
+// bytes returns the body as long as the caller holds it. It is not to be changed.
+func (p *payload) bytes() []byte {
+	if p.own != nil {
+		return p.own
+	}
+	return p.buf.b
+}
+
 // reopen is open as http.Request.GetBody wants it.
 func (p *payload) reopen() (io.ReadCloser, error) { return p.open(), nil }
 

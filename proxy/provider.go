@@ -45,6 +45,7 @@ type dialect interface {
 // wire is a provider over HTTP.
 type wire struct {
 	transport http.RoundTripper
+	fresh     http.RoundTripper // every call on a connection of its own
 	dialect   dialect
 }
 
@@ -90,10 +91,22 @@ func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	if t.credential != "" {
 		h[t.credential] = t.credentialValue
 	}
-	req := post.WithContext(ctx)
+	tr := newTrace()
+	req := post.WithContext(tr.in(ctx))
 	req.URL, req.Host, req.Header = u, u.Host, h
 	req.Body, req.GetBody, req.ContentLength = c.payload.open(), c.payload.reopen, int64(c.payload.len())
-	return w.transport.RoundTrip(req)
+	res, err := w.transport.RoundTrip(req)
+	if err == nil {
+		tr.free()
+		return res, nil
+	}
+	if ctx.Err() != nil || !tr.stale() {
+		return nil, err
+	}
+	// The upstream closed an idle connection just as the call went up on it.
+	req = req.WithContext(ctx)
+	req.Body = c.payload.open()
+	return w.fresh.RoundTrip(req)
 }
 
 // post is what all requests have in common.

@@ -69,7 +69,7 @@ type Options struct {
 	Logger       *slog.Logger                     // nil: nothing is logged
 	Registerer   prometheus.Registerer            // nil: metrics are counted and shown nowhere
 	Now          func() time.Time                 // default time.Now
-	Rand         func() uint64                    // uniform; for the choice of a deployment and call ids; default math/rand/v2
+	Rand         func() uint64                    // uniform; for the choice of a deployment, the waits between attempts and call ids; default math/rand/v2
 }
 
 const (
@@ -145,8 +145,10 @@ type Proxy struct {
 	buffers   buffers
 	table     atomic.Pointer[table]
 	tableMu   sync.Mutex // held while a table is built
+	memory    memory     // what a new table takes over
 	providers map[string]provider
 	transport *http.Transport
+	fresh     *http.Transport // one connection per call
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -171,13 +173,21 @@ func New(o Options) (*Proxy, error) {
 	if o.Refresh != nil {
 		p.refresh = newRefresher(o.Refresh)
 	}
+	p.memory = newMemory()
 	p.transport = newTransport(func() time.Duration { return p.view().Config().Upstream.ConnectTimeout })
-	openai := &wire{transport: p.transport, dialect: openAI{}}
+	p.fresh = p.transport.Clone()
+	p.fresh.DisableKeepAlives = true
+	openai := &wire{transport: p.transport, fresh: p.fresh, dialect: openAI{}}
 	p.providers = map[string]provider{
 		fsm.ProviderMock:       mock{},
 		fsm.ProviderOpenAI:     openai,
 		fsm.ProviderCompatible: openai,
-		fsm.ProviderAzure:      &wire{transport: p.transport, dialect: azure{}},
+		fsm.ProviderAzure:      &wire{transport: p.transport, fresh: p.fresh, dialect: azure{}},
+	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(newCooldowns(p)); err != nil {
+			return nil, fmt.Errorf("register a metric of the proxy: %w", err)
+		}
 	}
 	return p, nil
 }

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -310,28 +309,6 @@ func TestPathAndAliasModelsAreChargedToTheirGroup(t *testing.T) {
 		if a.StatusCode != 200 || a.Header.Get("x-litellm-model-group") != c.group {
 			t.Errorf("%s %s: %d, group %q", c.path, c.body, a.StatusCode, a.Header.Get("x-litellm-model-group"))
 		}
-	}
-}
-
-func TestPickFollowsWeights(t *testing.T) {
-	p := &pool{targets: []*target{{weight: 1}, {weight: 3}}, weight: 4}
-	var hits [2]int
-	for i := range uint64(400) {
-		d, err := p.pick(i*(math.MaxUint64/400), "m")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d == p.targets[0] {
-			hits[0]++
-		} else {
-			hits[1]++
-		}
-	}
-	if hits[0] < 80 || hits[0] > 120 {
-		t.Errorf("hits %v, want about 100 and 300", hits)
-	}
-	if _, err := (&pool{}).pick(0, "m"); err == nil {
-		t.Error("a pool without targets picked one")
 	}
 }
 

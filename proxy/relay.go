@@ -153,6 +153,7 @@ func (x *exchange) withoutCredential(b []byte) (clean []byte, changed bool) {
 
 // responseHeaders puts the upstream's headers and the gateway's on the answer.
 func (x *exchange) responseHeaders(res *http.Response) {
+	x.forget() // no attempt can follow
 	copyResponseHeader(x.w.Header(), res.Header, x.target.secret)
 	x.modelHeaders()
 }

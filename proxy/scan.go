@@ -9,7 +9,7 @@ import (
 // metered are the fields by which a request is authorised, limited or
 // accounted for. Readers differ on repeated names and on names in another
 // case, so such a field must be there once, in exactly this spelling.
-var metered = [...]string{"model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens", "user"}
+var metered = [...]string{"model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens", "user", "fallbacks", "num_retries"}
 
 const includeUsage = "include_usage"
 
@@ -31,12 +31,13 @@ type fields struct {
 	plain   bool  // the model's value is spelled without escapes
 	most    int64 // largest of the declared caps of output tokens; -1: none is declared
 	n       int64 // answers asked for, ≥ 1
+	routing
 }
 
 // scan reads the top level of a request's body in one pass. The error is an
 // *Error, a 400 that names the field.
 func scan(data []byte) (fields, error) {
-	f := fields{most: -1, n: 1}
+	f := fields{most: -1, n: 1, routing: routing{retries: -1}}
 	var seen [len(metered)]bool
 	m := newMembers(data)
 	if m.err != nil {
@@ -127,6 +128,8 @@ func (f *fields) take(name string, m *members) error {
 		return f.takeOptions(m)
 	case "user":
 		// Whatever it holds is the upstream's to judge.
+	case "fallbacks":
+		return f.takeFallbacks(raw)
 	default:
 		v, ok := count(raw)
 		switch {
@@ -134,6 +137,11 @@ func (f *fields) take(name string, m *members) error {
 			return badRequest(name, fmt.Sprintf("%q must be a whole number, 0 or more.", name))
 		case ok && name == "n":
 			f.n = max(v, 1)
+		case name == "num_retries":
+			f.own = true
+			if ok {
+				f.retries = v
+			}
 		case ok:
 			f.most = max(f.most, v)
 		}

@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"cmp"
 	"log/slog"
 	"math/bits"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"time"
 
 	"sluice/fsm"
 )
@@ -20,12 +24,16 @@ type target struct {
 	credentialValue []string // its value
 	weight          uint64
 	idHeader        []string
+	health          *health
+	quota           *pause // of its quota group; nil without one
+	lone            bool   // the only one of its model
 }
 
 // pool is the deployments of one model that take traffic.
 type pool struct {
-	targets []*target
-	weight  uint64 // their sum, > 0 unless there is none
+	targets []*target // lower orders first
+	budget  *budget
+	retries *fsm.RetrySettings
 }
 
 // table is the deployments of one configuration version.
@@ -46,8 +54,13 @@ func (p *Proxy) targets(c *fsm.Compiled) *table {
 		return t
 	}
 	t := &table{config: c, pools: make(map[*fsm.Model]*pool, len(c.Models))}
+	retries := c.Upstream.Retries()
+	before := p.memory
+	p.memory = newMemory()
 	for i := range c.Models {
-		t.pools[&c.Models[i]] = p.ready(&c.Models[i])
+		pool := p.ready(&c.Models[i], &before)
+		pool.retries = &retries
+		t.pools[&c.Models[i]] = pool
 	}
 	p.table.Store(t)
 	return t
@@ -55,11 +68,14 @@ func (p *Proxy) targets(c *fsm.Compiled) *table {
 
 // ready readies the deployments of a model. One that cannot be used is logged
 // and takes no traffic.
-func (p *Proxy) ready(m *fsm.Model) *pool {
-	out := &pool{}
+func (p *Proxy) ready(m *fsm.Model, before *memory) *pool {
+	out := &pool{budget: kept(p.memory.budgets, before.budgets, m.Name)}
 	for i := range m.Deployments {
 		d := &m.Deployments[i]
-		t := &target{Deployment: d, weight: 1, idHeader: []string{d.ID}}
+		t := &target{Deployment: d, weight: 1, idHeader: []string{d.ID}, health: kept(p.memory.health, before.health, d.ID)}
+		if d.QuotaGroup != "" {
+			t.quota = kept(p.memory.quotas, before.quotas, d.QuotaGroup)
+		}
 		if d.Weight != nil {
 			t.weight = uint64(max(*d.Weight, 0))
 		}
@@ -76,30 +92,93 @@ func (p *Proxy) ready(m *fsm.Model) *pool {
 			p.logger.Warn("deployment is not used", slog.String("deployment", d.ID), slog.Any("error", err))
 			continue
 		}
-		if out.weight+t.weight < out.weight {
-			continue // beyond any weight that could be meant
-		}
-		out.weight += t.weight
 		out.targets = append(out.targets, t)
+	}
+	slices.SortStableFunc(out.targets, func(a, b *target) int { return cmp.Compare(a.Order, b.Order) })
+	if len(out.targets) == 1 {
+		out.targets[0].lone = true
 	}
 	return out
 }
 
-// pick chooses a deployment at random by weight; random is uniform. The error
-// is an *Error (503) if none takes traffic.
-func (t *pool) pick(random uint64, model string) (*target, error) {
-	if t == nil || len(t.targets) == 0 {
-		return nil, &Error{
-			Status: http.StatusServiceUnavailable, Type: typeUnavailable, Param: "model",
-			Message: "No deployment of model " + clip(model) + " takes traffic: their weights are 0, or their credentials are missing on this node.",
+// rests returns how long a deployment takes no traffic, 0 if it takes some, and
+// whether that is because of a provider's 429. A model's only deployment rests
+// for its quota group only: a call that fails is no worse than none.
+func (t *target) rests(now time.Time) (left time.Duration, throttled bool) {
+	var failing, quota time.Duration
+	if !t.lone {
+		left, failing = t.health.throttled.left(now), t.health.failing.left(now)
+	}
+	if t.quota != nil {
+		quota = t.quota.left(now)
+	}
+	left = max(left, quota)
+	return max(left, failing), left > 0 && left >= failing
+}
+
+// pick chooses a deployment that neither rests nor was tried: of the lowest
+// order that has one, at random by weight; random is uniform. nil if there is
+// none.
+func (t *pool) pick(random uint64, now time.Time, tried []*target) *target {
+	for from := 0; from < len(t.targets); {
+		to := from
+		var total uint64
+		for ; to < len(t.targets) && t.targets[to].Order == t.targets[from].Order; to++ {
+			if t.targets[to].free(now, tried) {
+				total += t.targets[to].weight
+			}
+		}
+		at, _ := bits.Mul64(random, total)
+		var last *target
+		for _, d := range t.targets[from:to] {
+			if total == 0 || !d.free(now, tried) {
+				continue
+			}
+			if last = d; at < d.weight {
+				break
+			}
+			at -= d.weight
+		}
+		if last != nil {
+			return last
+		}
+		from = to
+	}
+	return nil
+}
+
+func (t *target) free(now time.Time, tried []*target) bool {
+	left, _ := t.rests(now)
+	return left == 0 && !slices.Contains(tried, t)
+}
+
+// rest returns how long no deployment takes traffic, 0 if one does, and whether
+// all rest because of a provider's 429.
+func (t *pool) rest(now time.Time) (left time.Duration, throttled bool) {
+	throttled = true
+	for i, d := range t.targets {
+		l, th := d.rests(now)
+		throttled = throttled && th
+		if i == 0 || l < left {
+			left = l
 		}
 	}
-	at, _ := bits.Mul64(random, t.weight)
-	for _, d := range t.targets {
-		if at < d.weight {
-			return d, nil
-		}
-		at -= d.weight
+	return left, throttled
+}
+
+// unavailable is the answer where no deployment of a model takes traffic.
+func (t *pool) unavailable(now time.Time, model string) *Error {
+	left, throttled := t.rest(now)
+	e := &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, RetryAfter: max(int64((left+time.Second-1)/time.Second), 1)}
+	switch {
+	case len(t.targets) == 0:
+		e.Param, e.RetryAfter = "model", 0
+		e.Message = "No deployment of model " + clip(model) + " takes traffic: their weights are 0, or their credentials are missing on this node."
+	case throttled:
+		e.Status, e.Type, e.LimitedBy = http.StatusTooManyRequests, typeThrottled, "upstream"
+		e.Message = "The provider's own limit is reached at every deployment of model " + clip(model) + ". Try again in " + strconv.FormatInt(e.RetryAfter, 10) + " s."
+	default:
+		e.Message = "No deployment of model " + clip(model) + " is healthy. Try again in " + strconv.FormatInt(e.RetryAfter, 10) + " s."
 	}
-	return t.targets[len(t.targets)-1], nil
+	return e
 }

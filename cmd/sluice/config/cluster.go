@@ -23,8 +23,34 @@ func (r *reader) readCluster(root *table) fsm.Config {
 	u.ConnectTimeout = t.duration("connect_timeout", u.ConnectTimeout, time.Millisecond)
 	u.FirstByteTimeout = t.duration("first_byte_timeout", u.FirstByteTimeout, time.Millisecond)
 	u.IdleTimeout = t.duration("idle_timeout", u.IdleTimeout, time.Millisecond)
+	readRetries(t, &u.RetrySettings)
+	u.DefaultFallbacks = t.texts("default_fallbacks", `"my-model"`)
 	t.close()
 	return c
+}
+
+// readRetries reads what differs from the defaults: to write a default down
+// changes nothing.
+func readRetries(t *table, r *fsm.RetrySettings) {
+	def := r.Retries()
+	duration := func(key string, field *time.Duration, def time.Duration) {
+		if d := t.duration(key, def, time.Millisecond); d != def {
+			*field = d
+		}
+	}
+	if n := t.whole("max_attempts", def.MaxAttempts, 1, 100); n != def.MaxAttempts {
+		r.MaxAttempts = n
+	}
+	duration("base_delay", &r.BaseDelay, def.BaseDelay)
+	duration("max_delay", &r.MaxDelay, def.MaxDelay)
+	duration("min_delay", &r.MinDelay, def.MinDelay)
+	duration("max_retry_after", &r.MaxRetryAfter, def.MaxRetryAfter)
+	if j := t.choice("jitter", def.Jitter, fsm.JitterFull, fsm.JitterEqual, fsm.JitterDecorrelated, fsm.JitterNone); j != def.Jitter {
+		r.Jitter = j
+	}
+	if b := t.number("retry_budget", *def.RetryBudget, 0, 1); b != *def.RetryBudget {
+		r.RetryBudget = &b
+	}
 }
 
 // saysClusterWide reports whether a document has a table of the cluster-wide
@@ -60,6 +86,10 @@ func (r *reader) readModel(t *table) fsm.Model {
 		RPM:     t.limit("rpm"),
 		TPM:     t.limit("tpm"),
 		PerName: t.boolean("limits_per_name", false),
+
+		Fallbacks:              t.texts("fallbacks", `"another-model"`),
+		ContextWindowFallbacks: t.texts("context_window_fallbacks", `"a-longer-model"`),
+		ContentPolicyFallbacks: t.texts("content_policy_fallbacks", `"another-model"`),
 	}
 	listed := t.tables("deployments")
 	for _, d := range listed {
@@ -94,6 +124,8 @@ func (r *reader) readDeployment(t *table) fsm.Deployment {
 		APIBase:       t.text("api_base", "", `"https://api.openai.com/v1"`),
 		APIKey:        t.reference("api_key", "os.environ/OPENAI_API_KEY"),
 		APIVersion:    t.text("api_version", "", `"2024-10-21"`),
+		Order:         t.whole("order", 0, 0, 1_000_000),
+		QuotaGroup:    t.text("quota_group", "", `"openai-main"`),
 		MockResponse:  t.text("mock_response", "", `"hello-world"`),
 		MockLatency:   t.duration("mock_latency", 0, 0),
 		NoStreamUsage: t.boolean("no_stream_usage", false),

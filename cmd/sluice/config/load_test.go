@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/fsm"
 	"sluice/limiter"
 )
 
@@ -71,6 +72,9 @@ name = "m"
 rpm = 6e1
 tpm = 1_000
 provider = "mock"
+fallbacks = ["o"]
+context_window_fallbacks = ["o"]
+content_policy_fallbacks = ["o"]
 mock_response = "hi"
 mock_latency = "3ms"
 [[models]]
@@ -86,6 +90,8 @@ name = "o"
   rpm = 0
   tpm = 60.0
   no_stream_usage = true
+  order = 2
+  quota_group = "azure-main"
 [priority_reservation]
 prod = 0.9
 "low prio" = {type = "rpm", value = 1}
@@ -107,6 +113,14 @@ oversize = "alone"
 connect_timeout = "1s"
 first_byte_timeout = "2s"
 idle_timeout = "3s"
+max_attempts = 4
+base_delay = "2s"
+max_delay = "30s"
+min_delay = "1ms"
+jitter = "equal"
+max_retry_after = "5s"
+retry_budget = 0
+default_fallbacks = ["o"]
 `)
 	wantNode := Settings{
 		Gateway: Gateway{Listen: "0.0.0.0:80", DataDir: "/var/lib/x", MasterKey: Secret{"os.environ/MASTER", "sk-master"},
@@ -134,6 +148,10 @@ idle_timeout = "3s"
 		"ttl":      c.SaturationTTL == 0,
 		"limits":   c.Limits.OnNoQuorum == "deny" && c.Limits.Allocation == "work_conserving" && c.Limits.HoldBack == 0.1 && c.Limits.TokenAccounting == "reserve" && c.Limits.Oversize == "alone" && c.Limits.ActiveWindow == 3*time.Second && c.Limits.TokenRateLimitType == "input" && !c.Limits.CountCachedTokens,
 		"timeouts": c.Upstream.ConnectTimeout == time.Second && c.Upstream.FirstByteTimeout == 2*time.Second && c.Upstream.IdleTimeout == 3*time.Second,
+		"routing": d.Order == 2 && d.QuotaGroup == "azure-main" && reflect.DeepEqual(m.Fallbacks, []string{"o"}) && reflect.DeepEqual(m.ContextWindowFallbacks, []string{"o"}) &&
+			reflect.DeepEqual(m.ContentPolicyFallbacks, []string{"o"}) && reflect.DeepEqual(c.Upstream.DefaultFallbacks, []string{"o"}),
+		"retries": reflect.DeepEqual(c.Upstream.RetrySettings, fsm.RetrySettings{MaxAttempts: 4, BaseDelay: 2 * time.Second, MaxDelay: 30 * time.Second,
+			MinDelay: time.Millisecond, Jitter: "equal", MaxRetryAfter: 5 * time.Second, RetryBudget: new(float64)}),
 	} {
 		if !same {
 			t.Errorf("%s did not arrive: %+v", name, c)
@@ -245,10 +263,18 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"held back", base + "[limits]\nhold_back = 1.5\n", "f.toml:4: limits.hold_back: 1.5 is out of range; use a number from 0 to 1"},
 		{"never active", base + "[limits]\nactive_window = \"0s\"\n", "f.toml:4: limits.active_window: 0s is too short; use at least 1ms"},
 		{"active for ever", base + "[limits]\nactive_window = \"24h\"\n", "f.toml:4: limits.active_window: 24h0m0s is not above 0 and at most 1h0m0s; use a duration such as"},
-		{"retries", base + "[upstream]\nmax_attempts = 6\n", "f.toml:4: upstream.max_attempts: is not supported by this version yet; remove it"},
+		{"no attempt", base + "[upstream]\nmax_attempts = 0\n", "f.toml:4: upstream.max_attempts: 0 is out of range; use a whole number from 1 to 100"},
+		{"retry budget", base + "[upstream]\nretry_budget = 10\n", "f.toml:4: upstream.retry_budget: 10 is out of range; use a number from 0 to 1"},
+		{"jitter", base + "[upstream]\njitter = \"some\"\n", `f.toml:4: upstream.jitter: unknown value "some"; use full | equal | decorrelated | none`},
+		{"delays", base + "[upstream]\nmax_delay = \"50ms\"\n", "f.toml:3: upstream.min_delay: 100ms is above upstream.max_delay, which is 50ms; use less than max_delay"},
+		{"fallback to itself", base + "[aliases]\nfast = \"m\"\n[[models]]\nname = \"m\"\nprovider = \"mock\"\nfallbacks = [\"fast\"]\n", "f.toml:8: models[0].fallbacks[0]: the model falls back to itself; name another model"},
+		{"fallback to nothing", base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\ncontext_window_fallbacks = [\"long\"]\n", `f.toml:6: models[0].context_window_fallbacks[0]: no model serves "long"; name a model or an alias that exists`},
+		{"default fallback to nothing", base + "[upstream]\ndefault_fallbacks = [\"long\"]\n", `f.toml:4: upstream.default_fallbacks[0]: no model serves "long"; name a model or an alias that exists`},
+		{"fallback twice", base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\nfallbacks = [\"x/1\", \"x/1\"]\n[[models]]\nname = \"x/*\"\nprovider = \"mock\"\n", `f.toml:6: models[0].fallbacks[1]: "x/1" is there twice; name every model once`},
+		{"six fallbacks", base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\ncontent_policy_fallbacks = [\"x/1\", \"x/2\", \"x/3\", \"x/4\", \"x/5\", \"x/6\"]\n[[models]]\nname = \"x/*\"\nprovider = \"mock\"\n", "f.toml:6: models[0].content_policy_fallbacks: 6 are more than the 5 that a request may try; leave the last ones out"},
+		{"order", base + "[[models]]\nname = \"m\"\nprovider = \"mock\"\norder = -1\n", "f.toml:6: models[0].order: -1 is negative; use a whole number from 0 to 1000000"},
 		{"queue", base + "[upstream.queue]\nmax_depth = 6\n", "f.toml:3: upstream.queue: is not supported by this version yet; remove it"},
 		{"groups", base + "[[upstream.groups]]\nname = \"a\"\n", "f.toml:3: upstream.groups: is not supported by this version yet; remove it"},
-		{"quota group", base + "[[models]]\nname = \"m\"\n[[models.deployments]]\nprovider = \"mock\"\nquota_group = \"a\"\n", "f.toml:7: models[0].deployments[0].quota_group: is not supported by this version yet; remove it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ps := Parse("f.toml", []byte(c.doc), Options{Lookup: environment(testVars)})

@@ -49,6 +49,8 @@ func (f *File) Render() string {
 	w.duration("connect_timeout", f.Cluster.Upstream.ConnectTimeout)
 	w.duration("first_byte_timeout", f.Cluster.Upstream.FirstByteTimeout)
 	w.duration("idle_timeout", f.Cluster.Upstream.IdleTimeout)
+	w.retries(f.Cluster.Upstream.Retries())
+	w.texts("default_fallbacks", f.Cluster.Upstream.DefaultFallbacks)
 	return w.String()
 }
 
@@ -108,6 +110,29 @@ func (w *writer) text(key, v string) {
 	}
 }
 
+// texts writes a list, unless it is empty.
+func (w *writer) texts(key string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = quote(s)
+	}
+	w.raw(key, "["+strings.Join(quoted, ", ")+"]")
+}
+
+// retries writes settings with their defaults filled in.
+func (w *writer) retries(r fsm.RetrySettings) {
+	w.raw("max_attempts", r.MaxAttempts)
+	w.duration("base_delay", r.BaseDelay)
+	w.duration("max_delay", r.MaxDelay)
+	w.duration("min_delay", r.MinDelay)
+	w.text("jitter", r.Jitter)
+	w.duration("max_retry_after", r.MaxRetryAfter)
+	w.raw("retry_budget", number(*r.RetryBudget))
+}
+
 func (w *writer) duration(key string, d time.Duration) { w.raw(key, quote(shortDuration(d))) }
 
 func (w *writer) limit(key string, l limiter.Limit) {
@@ -133,13 +158,7 @@ func (w *writer) cluster(c Cluster) {
 	w.text("node_id", c.NodeID)
 	w.text("listen", c.Listen)
 	w.text("advertise", c.Advertise)
-	if len(c.Join) > 0 {
-		quoted := make([]string, len(c.Join))
-		for i, j := range c.Join {
-			quoted[i] = quote(j)
-		}
-		w.raw("join", "["+strings.Join(quoted, ", ")+"]")
-	}
+	w.texts("join", c.Join)
 	if c.BootstrapExpect > 0 {
 		w.raw("bootstrap_expect", c.BootstrapExpect)
 	}
@@ -161,6 +180,9 @@ func (w *writer) model(m fsm.Model) {
 	if m.PerName {
 		w.raw("limits_per_name", true)
 	}
+	w.texts("fallbacks", m.Fallbacks)
+	w.texts("context_window_fallbacks", m.ContextWindowFallbacks)
+	w.texts("content_policy_fallbacks", m.ContentPolicyFallbacks)
 	for _, d := range m.Deployments {
 		w.WriteString("  [[models.deployments]]\n")
 		w.indent = "  "
@@ -173,6 +195,10 @@ func (w *writer) model(m fsm.Model) {
 		if d.Weight != nil {
 			w.raw("weight", *d.Weight)
 		}
+		if d.Order != 0 {
+			w.raw("order", d.Order)
+		}
+		w.text("quota_group", d.QuotaGroup)
 		w.limit("rpm", d.RPM)
 		w.limit("tpm", d.TPM)
 		w.text("mock_response", d.MockResponse)

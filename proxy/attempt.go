@@ -1,0 +1,282 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/fsm"
+)
+
+// fault is why the client has no answer yet. Nothing has gone to it then, so
+// that another attempt can still be the one that answers.
+type fault struct {
+	class   class
+	trouble trouble
+	answer  *http.Response // what the upstream said, its body in memory; nil if it said nothing
+	err     error          // what the client is told where there is no answer
+	forbid  bool           // x-should-retry: false
+	wait    time.Duration  // what the provider asks for
+}
+
+// try calls deployments of the exchange's model until one has answered the
+// client, which is nil, or no further attempt is due. x.target is the first;
+// asked is the model that the client named, gone what was tried so far.
+func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
+	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
+	inflight.Inc()
+	defer inflight.Dec()
+	pool := x.pool()
+	pool.budget.request(x.p.now())
+	var tried []*target // since the last wait
+	var waits int64
+	var before time.Duration
+	for {
+		f := x.attempt()
+		if f == nil || f.class == final {
+			return f
+		}
+		now := x.p.now()
+		tried = append(tried, x.target)
+		s := situation{class: f.class, forbid: f.forbid, made: x.attempts, waits: waits, before: before}
+		s.bound, s.fallback = x.bound(asked, gone)
+		next := pool.pick(x.p.rand(), now, tried)
+		s.other = next != nil
+		s.floor, _ = pool.rest(now)
+		if x.target.lone {
+			s.floor = max(s.floor, f.wait)
+		}
+		if given, ok := timeout(x.r.Header); ok {
+			s.deadline, s.left = true, x.start.Add(given).Sub(now)
+		}
+		move, wait := decide(pool.retries, s, x.p.rand(), x.p.rand())
+		if move == giveUp || !pool.budget.take(now, *pool.retries.RetryBudget) {
+			return f
+		}
+		x.abandon(f, wait)
+		if err := x.sleep(wait); err != nil {
+			return &fault{err: err}
+		}
+		if move == again {
+			tried, waits, before = nil, waits+1, wait
+			if next = pool.pick(x.p.rand(), x.p.now(), nil); next == nil {
+				return &fault{class: foreign, err: pool.unavailable(x.p.now(), x.model.Asked)}
+			}
+		}
+		x.target = next
+	}
+}
+
+// attempt calls the exchange's deployment once and relays what it answers. nil
+// means that the client has its answer, whole or not.
+func (x *exchange) attempt() *fault {
+	x.attempts++
+	up := x.view.Config().Upstream
+	w := &x.watch
+	if x.attempts > 1 {
+		w = &watch{} // the timer of the one before may still ring
+	}
+	now := x.p.now()
+	if x.sent.IsZero() {
+		x.sent = now
+	}
+	x.target.health.call(now)
+	c := x.outgoing()
+	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
+	defer w.end()
+	res, err := x.target.provider.send(w.ctx, c)
+	c.payload.release()
+	if err != nil {
+		return x.broken(x.upstreamFailed(w, err))
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 400 && res.StatusCode <= 599 {
+		return x.hold(w, res)
+	}
+	if err := x.relay(w, c, res); err != nil {
+		return x.broken(err)
+	}
+	if x.failure { // in the middle of its answer
+		x.target.health.fail(x.p.now())
+	} else {
+		x.target.health.succeed()
+	}
+	return nil
+}
+
+// broken is the fault of an attempt that gave no answer.
+func (x *exchange) broken(err error) *fault {
+	if x.failure {
+		x.target.health.fail(x.p.now())
+	}
+	return &fault{class: classOfReason(x.outcome), err: err}
+}
+
+// hold reads an upstream's refusal, so that it can be judged before it is
+// passed on.
+func (x *exchange) hold(w *watch, res *http.Response) *fault {
+	w.body = res.Body
+	text, err := io.ReadAll(io.LimitReader(w, maxErrorBody))
+	if err != nil {
+		return x.broken(x.upstreamFailed(w, err))
+	}
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	f := &fault{class: classOf(res.StatusCode), trouble: troubleOf(res.StatusCode, text), answer: res, forbid: !mayRetry(res.Header)}
+	now := x.p.now()
+	var asked bool
+	if f.wait, asked = retryAfter(res.Header, now); !asked && res.StatusCode == http.StatusTooManyRequests {
+		f.wait = cooldown
+		if x.target.lone {
+			f.wait = 0 // nobody asked: the backoff decides
+		}
+	}
+	x.judge(res.StatusCode, f.wait, asked, now)
+	return f
+}
+
+// judge notes what a refusal says of the deployment. What the client could have
+// caused says nothing: it must not take a deployment away from others.
+func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Time) {
+	t := x.target
+	until := now.Add(min(wait, maxCooldown))
+	switch {
+	case status == http.StatusTooManyRequests:
+		t.health.throttled.extend(until)
+		if t.quota != nil && asked {
+			t.quota.extend(until)
+		} else if t.quota != nil {
+			t.quota.extend(now.Add(cooldown))
+		}
+	case status == http.StatusUnauthorized:
+		t.health.refuse(now)
+	case status == http.StatusNotFound && t.Model != "" && t.Model != "*":
+		t.health.refuse(now) // it does not have the model that the configuration says
+	case status >= 500, status == http.StatusRequestTimeout:
+		t.health.fail(now)
+		if asked {
+			t.health.failing.extend(until)
+		}
+	}
+}
+
+// abandon forgets an attempt that another one follows.
+func (x *exchange) abandon(f *fault, wait time.Duration) {
+	reason := x.outcome
+	if f.answer != nil {
+		reason = "status_" + strconv.Itoa(f.answer.StatusCode)
+		x.p.metrics.failures.WithLabelValues(x.target.ID, reason).Inc()
+	}
+	if x.p.logger.Enabled(context.Background(), slog.LevelDebug) {
+		x.p.logger.LogAttrs(context.Background(), slog.LevelDebug, "attempt failed", slog.String("call_id", x.callID), slog.Int64("attempt", x.attempts),
+			slog.String("deployment", x.deployment()), slog.String("reason", reason), slog.Duration("wait", wait))
+	}
+	x.outcome, x.cause, x.failure, x.billable = "", nil, false, false
+	x.usage, x.output = usage{}, 0
+}
+
+// sleep waits between attempts. The error is what ended the request meanwhile;
+// nothing was running then, so nothing is charged.
+func (x *exchange) sleep(d time.Duration) error {
+	ctx := x.r.Context()
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	f := explain(ctx, ctx.Err())
+	x.outcome, x.cause = f.reason, f.err.cause
+	return f.err
+}
+
+// conclude gives the client what is left: the refusal of the last upstream, or
+// what is said where there was none.
+func (x *exchange) conclude(f *fault) error {
+	if f.answer == nil {
+		return f.err
+	}
+	up := x.view.Config().Upstream
+	w := &watch{}
+	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
+	defer w.end()
+	return x.relay(w, &x.out, f.answer)
+}
+
+// outgoing makes the call of the exchange's deployment. Its payload is the
+// caller's to release.
+func (x *exchange) outgoing() *call {
+	f := &x.fields
+	c := &x.out
+	*c = call{
+		target: x.target, endpoint: x.endpoint, model: x.target.Model,
+		stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
+	}
+	if c.model == "" || c.model == "*" {
+		c.model = x.model.Asked
+	}
+	model := c.model
+	if model == f.model && f.plain {
+		model = "" // it is there already, byte for byte
+	}
+	c.hide = f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
+	c.usage = c.usage || c.hide
+	if model == "" && !c.hide {
+		if x.same == nil {
+			x.same = newPayload(&x.p.buffers, x.body)
+			x.body = nil
+		}
+		c.payload = x.same.again()
+	} else {
+		c.payload = x.rewritten(model, c.hide)
+	}
+	x.bodySize = int64(c.payload.len())
+	return c
+}
+
+// rewritten returns the body with what must change for a deployment.
+func (x *exchange) rewritten(model string, usage bool) *payload {
+	data := x.bytes()
+	room := len(data) + len(model) + 64
+	out := x.p.buffers.sized(int64(room))
+	out.room(room)
+	out.b = x.fields.rewrite(out.b, data, model, usage)
+	return newPayload(&x.p.buffers, out)
+}
+
+// bytes returns the request's body. It is not to be changed.
+func (x *exchange) bytes() []byte {
+	if x.same != nil {
+		return x.same.bytes()
+	}
+	return x.body.b
+}
+
+// forget gives the body back, when no attempt can follow.
+func (x *exchange) forget() {
+	if x.same != nil {
+		x.same.release()
+	}
+	x.p.buffers.put(x.body)
+	x.same, x.body = nil, nil
+}
+
+func (x *exchange) pool() *pool { return x.p.targets(x.view.Config()).pools[x.model.Model] }
+
+// choose picks the first deployment for a model. The error is an *Error.
+func (x *exchange) choose(m fsm.Resolved) (*target, error) {
+	now := x.p.now()
+	pool := x.p.targets(x.view.Config()).pools[m.Model]
+	if t := pool.pick(x.p.rand(), now, nil); t != nil {
+		return t, nil
+	}
+	return nil, pool.unavailable(now, m.Asked)
+}

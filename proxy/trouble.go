@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"sluice/fsm"
+)
+
+// trouble is what an upstream could not do with a request; each has models of
+// its own that stand in.
+type trouble uint8
+
+const (
+	otherTrouble  trouble = iota
+	contextWindow         // the prompt is too long
+	contentPolicy         // the provider's filter refused it
+)
+
+// troubleOf reads an upstream's refusal. Only what the provider itself says
+// counts: a message that repeats the prompt is read in its fixed places only.
+func troubleOf(status int, body []byte) trouble {
+	if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
+		return otherTrouble
+	}
+	var e struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"` // vLLM has it at the top
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return otherTrouble
+	}
+	var in struct {
+		Code    any    `json:"code"`
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	if len(e.Error) > 0 {
+		_ = json.Unmarshal(e.Error, &in) // a text says nothing that we know
+	}
+	code, _ := in.Code.(string)
+	for _, s := range []string{code, in.Type} {
+		switch s {
+		case "context_length_exceeded":
+			return contextWindow
+		case "content_policy_violation", "content_filter", "ResponsibleAIPolicyViolation":
+			return contentPolicy
+		}
+	}
+	for _, s := range []string{in.Message, e.Message} {
+		if strings.HasPrefix(s, "prompt is too long") || strings.HasPrefix(s, "This model's maximum context length is") {
+			return contextWindow
+		}
+	}
+	return otherTrouble
+}
+
+// standIns returns the names that the model or the request has for a trouble.
+func standIns(c *fsm.Compiled, m *fsm.Model, f *fields, t trouble) []string {
+	switch {
+	case t == contextWindow:
+		return m.ContextWindowFallbacks
+	case t == contentPolicy:
+		return m.ContentPolicyFallbacks
+	case f.fallbacks != nil:
+		return f.fallbacks
+	case len(m.Fallbacks) > 0:
+		return m.Fallbacks
+	}
+	return c.Upstream.DefaultFallbacks
+}
