@@ -34,6 +34,11 @@ type exchange struct {
 	kept     int           // of them
 	bodyRead bool          // the whole body of the request has been read
 	bodySize int64         // of the request, as it goes up
+	payload  *payload      // of the request, while it may be read; nil without a call
+	input    int64         // estimate of what went up, used like output; 0: not made yet
+	answers  int64         // how many were asked for
+	later    int64         // estimate of an answer that is made in the background; 0 for others
+	held     int64         // of the memory for bodies
 	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
 
 	sent     time.Time // when the call went up; zero before
@@ -97,6 +102,8 @@ func (x *exchange) serve() error {
 		return x.listModels()
 	case showModel:
 		return x.showModel(named)
+	case oneResponse, responseItems, cancelResponse:
+		return x.resource(named)
 	}
 	return x.call(named)
 }
@@ -108,7 +115,7 @@ func (x *exchange) call(named string) error {
 	if err != nil {
 		return err
 	}
-	defer c.payload.release()
+	defer x.release()
 	err = x.admit()
 	if err != nil {
 		// The node may have lost its quorum, or found it, while the request waited.
@@ -137,7 +144,7 @@ func (x *exchange) call(named string) error {
 // of it. Nothing is counted before it has succeeded.
 func (x *exchange) prepare(named string) (*call, error) {
 	p := x.p
-	body, err := p.readBody(&x.rc, x.r)
+	body, err := x.readBody()
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +155,7 @@ func (x *exchange) prepare(named string) (*call, error) {
 			p.buffers.put(body)
 		}
 	}()
-	f, err := scan(body.b)
+	f, err := x.scan(body.b)
 	if err != nil {
 		return nil, err
 	}
@@ -157,13 +164,16 @@ func (x *exchange) prepare(named string) (*call, error) {
 		name = named
 	}
 	if name == "" {
+		name = x.defaultModel()
+	}
+	if name == "" {
 		return nil, badRequest("model", `"model" is missing or empty.`)
 	}
 	if x.model, err = x.id.resolve(x.view.Config(), x.endpoint, name); err != nil {
 		x.model = fsm.Resolved{}
 		return nil, err
 	}
-	if x.target, err = p.targets(x.view.Config()).pools[x.model.Model].pick(p.rand(), name); err != nil {
+	if x.target, err = x.choose(&f, name); err != nil {
 		return nil, err
 	}
 	c := &call{
@@ -188,12 +198,17 @@ func (x *exchange) prepare(named string) (*call, error) {
 	}
 	keep = true
 	if x.reserves() {
-		x.estimate = limiter.Usage{Input: inputTokens(body.b), Output: x.outputTokens(&f)}
+		x.estimate = limiter.Usage{Input: f.inputTokens(body.b), Output: x.outputTokens(&f)}
+	}
+	x.expect(&f, int64(len(body.b)))
+	if f.form != nil {
+		c.contentType = x.r.Header["Content-Type"]
 	}
 	c.hide = ask
 	c.usage = c.usage || ask
 	x.bodySize = int64(len(body.b))
 	c.payload = newPayload(&p.buffers, body)
+	x.payload = c.payload
 	return c, nil
 }
 
@@ -288,7 +303,9 @@ func (x *exchange) finish() {
 		m.count(model, priority, "input", estimated, spent.Input)
 		m.count(model, priority, "output", estimated, spent.Output)
 		m.count(model, priority, "cached", estimated, spent.Cached)
+		m.count(model, priority, "reasoning", estimated, x.usage.reasoning)
 	}
+	x.p.memory.put(x.held)
 	x.p.metrics.requests.WithLabelValues(model, priority, strconv.Itoa(x.status)).Inc()
 	x.log(spent, estimated)
 }
@@ -315,10 +332,10 @@ func (x *exchange) cost() (u limiter.Usage, estimated bool) {
 		return u, false
 	case x.usage.known:
 		return x.usage.tokens(), false
-	case x.failure && x.output == 0 && x.endpoint.streams():
+	case x.failure && x.output == 0 && x.endpoint.product() != figures:
 		return u, false // comments at most have reached the client
 	case x.billable:
-		return limiter.Usage{Input: estimate(x.bodySize), Output: x.output}, true
+		return limiter.Usage{Input: x.inputEstimate(), Output: x.output}, true
 	}
 	return u, false
 }
@@ -359,7 +376,7 @@ func (x *exchange) log(spent limiter.Usage, estimated bool) {
 		slog.String("outcome", x.outcome), slog.String("limited_by", x.limited),
 		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
 		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
-		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached),
+		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached), slog.Int64("reasoning_tokens", x.usage.reasoning),
 		slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
 	}
 	if x.cause != nil {

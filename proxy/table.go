@@ -13,8 +13,8 @@ import (
 type target struct {
 	*fsm.Deployment
 	provider        provider
-	base            *url.URL                 // nil for the mock
-	urls            [embeddings + 1]*url.URL // by endpoint, for dialects where they do not depend on the model
+	base            *url.URL                  // nil for the mock
+	urls            [len(operations)]*url.URL // by endpoint, for dialects where they do not depend on the model
 	secret          string
 	credential      string   // header that carries the secret, "" for none
 	credentialValue []string // its value
