@@ -108,6 +108,17 @@ func (w *writer) text(key, v string) {
 	}
 }
 
+func (w *writer) texts(key string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = quote(s)
+	}
+	w.raw(key, "["+strings.Join(quoted, ", ")+"]")
+}
+
 func (w *writer) duration(key string, d time.Duration) { w.raw(key, quote(shortDuration(d))) }
 
 func (w *writer) limit(key string, l limiter.Limit) {
@@ -125,6 +136,8 @@ func (w *writer) gateway(g Gateway, window time.Duration) {
 	w.duration("drain", g.Drain)
 	w.duration("write_timeout", g.WriteTimeout)
 	w.text("max_body", formatSize(g.MaxBody))
+	w.text("max_body_memory", formatSize(g.BodyMemory))
+	w.texts("cors_origins", g.CORSOrigins)
 	w.raw("open_metrics", g.OpenMetrics)
 }
 
@@ -133,13 +146,7 @@ func (w *writer) cluster(c Cluster) {
 	w.text("node_id", c.NodeID)
 	w.text("listen", c.Listen)
 	w.text("advertise", c.Advertise)
-	if len(c.Join) > 0 {
-		quoted := make([]string, len(c.Join))
-		for i, j := range c.Join {
-			quoted[i] = quote(j)
-		}
-		w.raw("join", "["+strings.Join(quoted, ", ")+"]")
-	}
+	w.texts("join", c.Join)
 	if c.BootstrapExpect > 0 {
 		w.raw("bootstrap_expect", c.BootstrapExpect)
 	}
