@@ -170,8 +170,10 @@ func (x *exchange) choose(f *fields, name string) (*target, error) {
 // if none says so.
 func (x *exchange) maker(id string) *target {
 	owners := x.p.owners(x.view.Config(), []fsm.Resolved{x.model}, id)
-	if _, known := x.p.origins.get(id); known && len(owners) == 1 {
-		return owners[0].target
+	if len(owners) == 1 {
+		if at, known := x.p.origins.get(id); known && at == (origin{x.model.Model.Name, owners[0].ID}) {
+			return owners[0].target
+		}
 	}
 	if len(owners) < 2 || !saneID(id) {
 		return nil // any deployment is as good

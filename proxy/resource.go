@@ -65,12 +65,12 @@ func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error)
 		return last || x.r.Context().Err() != nil, err
 	}
 	defer res.Body.Close()
-	switch {
+	switch status := res.StatusCode; {
 	case last:
-	case res.StatusCode == http.StatusNotFound:
-		return false, nil
-	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusTooManyRequests:
+	case status >= http.StatusInternalServerError, status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
 		return false, badGateway("The response was not found, and deployment "+o.ID+" could not say whether it has it. Try again.", nil)
+	case status >= http.StatusBadRequest:
+		return false, nil // unknown there, or not even an id there
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/")
 	if res.StatusCode < 300 {
