@@ -106,18 +106,17 @@ func (x *exchange) readBody() (*buffer, error) {
 		return nil, p.bodyTooLarge()
 	}
 	wire := &patientReader{src: r.Body, rc: &x.rc}
-	memory := &heldReader{memory: &p.memory}
+	x.held.memory = &p.memory
 	var b *buffer
 	if packed {
 		b = p.buffers.get()
-		err = p.unpack(b, wire, memory)
+		err = p.unpack(b, wire, &x.held)
 	} else {
 		b = p.buffers.sized(r.ContentLength)
-		memory.src = wire
-		err = b.fill(memory, p.maxBody, r.ContentLength)
+		x.held.src = wire
+		err = b.fill(&x.held, p.maxBody, r.ContentLength)
 	}
 	wire.done()
-	x.held = memory.held
 	if err == nil {
 		return b, nil
 	}
@@ -137,14 +136,14 @@ func (x *exchange) readBody() (*buffer, error) {
 }
 
 // unpack appends the gzip content of wire to b, both bounded.
-func (p *Proxy) unpack(b *buffer, wire io.Reader, memory *heldReader) error {
+func (p *Proxy) unpack(b *buffer, wire io.Reader, held *heldReader) error {
 	bounded := &boundedReader{src: wire, left: p.maxBody}
 	z, err := gzip.NewReader(bounded)
 	if err != nil {
 		return err
 	}
-	memory.src = z
-	return b.fill(memory, p.maxBody, 0)
+	held.src = z
+	return b.fill(held, p.maxBody, 0)
 }
 
 func (p *Proxy) bodyTooLarge() *Error {

@@ -38,7 +38,7 @@ type exchange struct {
 	input    int64         // estimate of what went up, used like output; 0: not made yet
 	answers  int64         // how many were asked for
 	later    int64         // estimate of an answer that is made in the background; 0 for others
-	held     int64         // of the memory for bodies
+	held     heldReader    // of the request's body, and the memory that it takes
 	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
 
 	sent     time.Time // when the call went up; zero before
@@ -305,7 +305,7 @@ func (x *exchange) finish() {
 		m.count(model, priority, "cached", estimated, spent.Cached)
 		m.count(model, priority, "reasoning", estimated, x.usage.reasoning)
 	}
-	x.p.memory.put(x.held)
+	x.p.memory.put(x.held.taken)
 	x.p.metrics.requests.WithLabelValues(model, priority, strconv.Itoa(x.status)).Inc()
 	x.log(spent, estimated)
 }

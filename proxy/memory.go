@@ -47,17 +47,17 @@ type heldReader struct {
 	src    io.Reader
 	memory *memory
 	read   int64
-	held   int64 // taken; for the caller to put back
+	taken  int64 // for the caller to put back
 }
 
 func (r *heldReader) Read(p []byte) (int, error) {
 	n, err := r.src.Read(p)
 	r.read += int64(n)
-	for r.read > freeBody+r.held {
+	for r.read > freeBody+r.taken {
 		if !r.memory.take(memoryStep) {
 			return n, errNoMemory
 		}
-		r.held += memoryStep
+		r.taken += memoryStep
 	}
 	return n, err
 }
