@@ -18,6 +18,7 @@ const (
 	showModel
 	responses
 	compactResponses
+	countInput
 	oneResponse
 	responseItems
 	cancelResponse
@@ -58,6 +59,7 @@ type operation struct {
 	streams  bool // answers can be event streams that carry usage on request
 	typed    bool // answers can be event streams that name the type of each event, and carry usage anyhow
 	form     bool // requests can be multipart forms
+	free     bool // answers cost no tokens
 	azure    bool // also below /openai/deployments/{model}
 	product  product
 }
@@ -77,6 +79,7 @@ var operations = [...]operation{
 
 	responses:        {path: "/responses", methods: posts, typed: true, product: texts},
 	compactResponses: {path: "/responses/compact", methods: posts, product: texts},
+	countInput:       {path: "/responses/input_tokens", methods: posts, free: true},
 	oneResponse:      {path: "/responses", methods: []string{http.MethodGet, http.MethodDelete}, typed: true}, // and a response's id
 	responseItems:    {path: "/responses", methods: []string{http.MethodGet}},                                 // and /{id}/input_items
 	cancelResponse:   {path: "/responses", methods: posts},                                                    // and /{id}/cancel
@@ -107,6 +110,9 @@ func (e endpoint) typed() bool { return operations[e].typed }
 
 // product returns what answers of the endpoint are made of.
 func (e endpoint) product() product { return operations[e].product }
+
+// free reports whether answers of the endpoint cost no tokens.
+func (e endpoint) free() bool { return operations[e].free }
 
 // allow returns the value of Allow.
 func (e endpoint) allow() string { return strings.Join(operations[e].methods, ", ") }

@@ -197,7 +197,7 @@ func (x *exchange) prepare(named string) (*call, error) {
 		body = out
 	}
 	keep = true
-	if x.reserves() {
+	if x.reserves() && !x.endpoint.free() {
 		x.estimate = limiter.Usage{Input: f.inputTokens(body.b), Output: x.outputTokens(&f)}
 	}
 	x.expect(&f, int64(len(body.b)))
@@ -328,7 +328,7 @@ func (x *exchange) settle() {
 // cost is what the request consumed, as far as anybody said.
 func (x *exchange) cost() (u limiter.Usage, estimated bool) {
 	switch {
-	case x.receipt == nil:
+	case x.receipt == nil, x.endpoint.free():
 		return u, false
 	case x.usage.known:
 		return x.usage.tokens(), false

@@ -212,3 +212,32 @@ func FuzzForm(f *testing.F) {
 		}
 	})
 }
+
+func FuzzHeaderParsers(f *testing.F) {
+	for _, s := range []string{formType, `multipart/form-data; boundary="a:b=c"`, "authorization, x-api-key", "gzip;q=0, br", "keep-alive, x-evil", "multipart/form-data; boundary*=utf-8''x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		if b, err := formBoundary([]string{v}); err == nil {
+			if strings.Count(strings.ToLower(v), "boundary=") == 0 || !strings.Contains(v, b) || strings.ContainsAny(b, " \";\\\r\n") {
+				t.Fatalf("boundary %q of %q", b, v)
+			}
+		}
+		for name := range strings.SplitSeq(askedHeaders([]string{v}), ", ") {
+			if name != "" && !isToken(name) {
+				t.Fatalf("header %q of %q", name, v)
+			}
+		}
+		if packed, err := contentEncoding([]string{v}); packed && (err != nil || !strings.Contains(strings.ToLower(v), "gzip")) {
+			t.Fatalf("%q is taken for gzip", v)
+		}
+		for name := range connectionNames(map[string][]string{"Connection": {v}}) {
+			if name == "" || strings.Contains(name, ",") {
+				t.Fatalf("connection name %q of %q", name, v)
+			}
+		}
+		if acceptsEncoding(map[string][]string{"Accept-Encoding": {v}}, "br") && !strings.Contains(strings.ToLower(v), "br") {
+			t.Fatalf("%q is taken to accept br", v)
+		}
+	})
+}

@@ -27,6 +27,8 @@ func mockOther(c *call) *http.Response {
 		return say(mockResponse(c, "completed", true))
 	case compactResponses:
 		return say(`{"id":"` + mockResponseID + `","object":"response.compaction",` + mockCreatedAt + `,"output":[],"usage":` + mockResponseUsage + `}`)
+	case countInput:
+		return say(`{"object":"response.input_tokens","input_tokens":10}`)
 	case oneResponse, responseItems, cancelResponse:
 		return mockKept(c)
 	case moderations:

@@ -71,7 +71,7 @@ func (x *exchange) remember(id string) {
 // isResponse reports whether an endpoint is about responses.
 func isResponse(e endpoint) bool {
 	switch e {
-	case responses, compactResponses, oneResponse, responseItems, cancelResponse:
+	case responses, compactResponses, countInput, oneResponse, responseItems, cancelResponse:
 		return true
 	}
 	return false

@@ -44,6 +44,7 @@ func TestOtherEndpointsPassThroughAndAreCounted(t *testing.T) {
 		{"rerank by searches", "/v1/rerank", `{"model":"m"}`, "/v1/rerank", `{"meta":{"billed_units":{"search_units":1}}}`, limiter.Usage{Input: asked(`{"model":"m"}`)}},
 		{"rerank with a total", "/v1/rerank", `{"model":"m"}`, "/v1/rerank", `{"usage":{"total_tokens":815}}`, limiter.Usage{Input: 815}},
 		{"compaction", "/v1/responses/compact", `{"model":"m"}`, "/v1/responses/compact", `{"id":"resp_c","usage":{"input_tokens":5,"output_tokens":6}}`, limiter.Usage{Input: 5, Output: 6}},
+		{"count of tokens", "/v1/responses/input_tokens", `{"model":"m"}`, "/v1/responses/input_tokens", `{"input_tokens":11}`, limiter.Usage{}},
 		{"Azure's path", "/openai/deployments/m/audio/transcriptions", formOf(filePart, "x"), "/v1/audio/transcriptions", `{"usage":{"input_tokens":5,"output_tokens":6}}`, limiter.Usage{Input: 5, Output: 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func notFound(path string) *Error {
 
 func known(path string) bool {
 	e, _ := match(path)
-	return e != noEndpoint && e != showModel && !strings.HasPrefix(path, deployments)
+	return e != noEndpoint && e != showModel && e != oneResponse && e != responseItems && e != cancelResponse && !strings.HasPrefix(path, deployments)
 }
 
 func methodNotAllowed(e endpoint) *Error {

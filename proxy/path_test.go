@@ -90,6 +90,7 @@ func TestMatch(t *testing.T) {
 		{"/", noEndpoint, ""},
 		{"/v1/responses", responses, ""},
 		{"/responses/compact", compactResponses, ""},
+		{"/responses/input_tokens", countInput, ""},
 		{"/v1/responses/resp_1", oneResponse, "resp_1"},
 		{"/responses/resp_1/input_items", responseItems, "resp_1"},
 		{"/responses/resp_1/cancel", cancelResponse, "resp_1"},

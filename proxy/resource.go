@@ -50,6 +50,9 @@ func (x *exchange) resource(id string) error {
 func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error) {
 	x.target, x.model = o.target, o.model
 	c.target, c.model = o.target, o.Model
+	if c.model == "" || c.model == "*" {
+		c.model = o.model.Asked
+	}
 	up := x.view.Config().Upstream
 	first := up.FirstByteTimeout
 	if many {
