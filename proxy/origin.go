@@ -127,31 +127,26 @@ func sameAccount(a, b *target) bool {
 }
 
 // usable returns the models of which the sender may use something, in the
-// order of the configuration.
+// order of the configuration: under its own name, an alias, or a name below it.
 func (id Identity) usable(c *fsm.Compiled) []fsm.Resolved {
+	reached := make(map[*fsm.Model]bool)
+	for _, name := range id.listed() {
+		if r, err := id.resolve(c, oneResponse, name); err == nil {
+			reached[r.Model] = true
+		}
+	}
 	out := make([]fsm.Resolved, 0, len(c.Models))
 	for i := range c.Models {
 		m := &c.Models[i]
 		r, err := id.resolve(c, oneResponse, m.Name)
-		switch {
+		switch wildcard := m.Name[len(m.Name)-1] == '*'; {
 		case err == nil && r.Model == m:
 			out = append(out, r)
-		case id.reaches(c, m):
+		case reached[m], wildcard && id.mayList(m.Name):
 			out = append(out, fsm.Resolved{Group: m.Name, Asked: m.Name, Model: m})
 		}
 	}
 	return out
-}
-
-// reaches reports whether the sender may use a model under another name than
-// its own: all names of a wildcard, one below it, or an alias.
-func (id Identity) reaches(c *fsm.Compiled, m *fsm.Model) bool {
-	for _, name := range id.listed() {
-		if r, err := id.resolve(c, oneResponse, name); err == nil && r.Model == m {
-			return true
-		}
-	}
-	return m.Name[len(m.Name)-1] == '*' && id.mayList(m.Name)
 }
 
 // choose picks the deployment for a call. A response that goes on from another

@@ -180,6 +180,35 @@ func TestOtherEndpointsRefuse(t *testing.T) {
 	}
 }
 
+func TestEstimatesOfOtherEndpointsWhereTokensAreReserved(t *testing.T) {
+	cfg := mocked()
+	cfg.Limits.TokenAccounting = fsm.AccountReserved
+	r := newRig(t, cfg, nil)
+	sound := formOf(modelPart, "m", field("prompt"), strings.Repeat("word", 50), filePart, strings.Repeat("s", 1<<20))
+	for i, c := range []struct {
+		path, body string
+		want       limiter.Usage
+	}{
+		{"/responses", `{"model":"m","max_output_tokens":100}`, limiter.Usage{Input: 6, Output: 100}},
+		{"/responses/input_tokens", `{"model":"m"}`, limiter.Usage{}},
+		{"/audio/transcriptions", sound, limiter.Usage{Input: 51 + mediaTokens, Output: defaultOutput}},
+		{"/images/generations", `{"model":"m","n":3}`, limiter.Usage{Input: 6, Output: 3 * mediaTokens}},
+		{"/rerank", `{"model":"m"}`, limiter.Usage{Input: 5}},
+		{"/moderations", `{"model":"m"}`, limiter.Usage{Input: 5}},
+	} {
+		kind := "application/json"
+		if strings.HasPrefix(c.body, "--") {
+			kind = formType
+		}
+		if a := r.post("/v1"+c.path, c.body, "Content-Type", kind); a.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", c.path, a.StatusCode, a.body)
+		}
+		if got := r.gate.tickets[i].Estimate; got != c.want {
+			t.Errorf("%s: estimate %+v, want %+v", c.path, got, c.want)
+		}
+	}
+}
+
 func TestModerationsHaveADefaultModel(t *testing.T) {
 	up := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("200 OK", `{"results":[]}`)) })
 	cfg := one(up.url)

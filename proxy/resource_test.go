@@ -104,6 +104,33 @@ func TestResponsesOfModelsThatAKeyMayNotUse(t *testing.T) {
 	wantError(t, r.do("GET", "/v1/responses/resp_b", "", "Authorization", "Bearer sk-nothing-0123456789"), 404, "", "may use")
 }
 
+func TestModelsOfWhichAKeyMayUseSomething(t *testing.T) {
+	mock := []fsm.Deployment{{Provider: fsm.ProviderMock}}
+	cfg := fsm.DefaultConfig()
+	cfg.Models = []fsm.Model{{Name: "a", Deployments: mock}, {Name: "b", Deployments: mock}, {Name: "x/*", Deployments: mock}}
+	cfg.Aliases = map[string]string{"fast": "b"}
+	r := newRig(t, cfg, nil)
+	for _, c := range []struct {
+		models, team []string
+		want         string
+	}{
+		{nil, nil, "a b x/*"}, {[]string{"a"}, nil, "a"}, {[]string{"fast"}, nil, "b"}, {[]string{"x/one"}, nil, "x/*"}, {[]string{"x/*"}, nil, "x/*"},
+		{[]string{"*"}, nil, "a b x/*"}, {[]string{"gone"}, nil, ""}, {[]string{"a", "b"}, []string{"b", "x/*"}, "b"}, {nil, []string{"x/two"}, "x/*"},
+	} {
+		id := Identity{Key: &fsm.Key{Models: c.models}}
+		if c.team != nil {
+			id.Team = &fsm.Team{Models: c.team}
+		}
+		var got []string
+		for _, m := range id.usable(r.state.View().Config()) {
+			got = append(got, m.Model.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("key %v, team %v: %v, want %s", c.models, c.team, got, c.want)
+		}
+	}
+}
+
 func TestResponsesGoOnWhereTheyBegan(t *testing.T) {
 	a, b := account(t, "resp_a"), account(t, "resp_b")
 	r := newRig(t, accounts(a, b), nil)
