@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"strings"
+
+	"sluice/fsm"
 )
 
 // resource answers what is asked about a response that was made before. It
@@ -28,26 +30,46 @@ func (x *exchange) resource(id string) error {
 		}
 	}
 	owners := x.p.owners(x.view.Config(), x.id.usable(x.view.Config()), id)
-	if len(owners) == 0 {
-		return noResponse(id)
+	if len(owners) == 1 {
+		_, err := x.ask(owners[0], c, true)
+		return err
 	}
-	var failed error // of an account that could not be asked
-	for i, o := range owners {
-		last := i == len(owners)-1
-		done, err := x.ask(o, c, last && failed == nil, len(owners) > 1)
-		if done {
+	var failed error  // of an account that could not be asked
+	var other []owner // that had something else to say about the request
+	for _, o := range owners {
+		said, err := x.ask(o, c, false)
+		switch {
+		case said == itsAnswer, x.r.Context().Err() != nil:
 			return err
-		}
-		if err != nil {
+		case said == itsObjection:
+			other = append(other, o)
+		case err != nil:
 			failed = err
 		}
 	}
-	return failed
+	switch {
+	case failed != nil:
+		return failed
+	case len(other) > 0:
+		_, err := x.ask(other[0], c, true)
+		return err
+	}
+	x.target, x.model = nil, fsm.Resolved{}
+	return noResponse(id)
 }
 
-// ask asks one account. done is false where another one is to be asked: this
-// one does not know the response, or err tells why it could not say.
-func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error) {
+// said is what an account has to say about a response.
+type said uint8
+
+const (
+	itsAnswer    said = iota // it has been relayed
+	itsObjection             // an error that may be about the request: it may have the response, or not know such ids
+	notKnown                 // or why it could not say, in an error
+)
+
+// ask asks one account. If it is the only one to ask, whatever it says is the
+// answer.
+func (x *exchange) ask(o owner, c *call, only bool) (said, error) {
 	x.target, x.model = o.target, o.model
 	c.target, c.model = o.target, o.Model
 	if c.model == "" || c.model == "*" {
@@ -55,7 +77,7 @@ func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error)
 	}
 	up := x.view.Config().Upstream
 	first := up.FirstByteTimeout
-	if many {
+	if !only {
 		first = min(first, askTime)
 	}
 	w := new(watch)
@@ -64,16 +86,17 @@ func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error)
 	x.sent = x.p.now()
 	res, err := o.provider.send(w.ctx, c)
 	if err != nil {
-		err = x.upstreamFailed(w, err)
-		return last || x.r.Context().Err() != nil, err
+		return notKnown, x.upstreamFailed(w, err)
 	}
 	defer res.Body.Close()
 	switch status := res.StatusCode; {
-	case last:
+	case only:
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+		return notKnown, nil
 	case status >= http.StatusInternalServerError, status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
-		return false, badGateway("The response was not found, and deployment "+o.ID+" could not say whether it has it. Try again.", nil)
+		return notKnown, badGateway("The response was not found, and deployment "+o.ID+" could not say whether it has it. Try again.", nil)
 	case status >= http.StatusBadRequest:
-		return false, nil // unknown there, or not even an id there
+		return itsObjection, nil
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/")
 	if res.StatusCode < 300 {
@@ -84,13 +107,13 @@ func (x *exchange) ask(o owner, c *call, last, many bool) (done bool, err error)
 		}
 	}
 	x.failure, x.outcome, x.cause = false, "", nil // of those asked before
-	return true, x.relay(w, c, res)
+	return itsAnswer, x.relay(w, c, res)
 }
 
 func noResponse(id string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Type: typeInvalid,
-		Message: "Response with id '" + clip(id) + "' not found: no model that this key may use keeps responses.",
+		Message: "Response with id '" + clip(id) + "' not found at any deployment of the models that this key may use.",
 	}
 }
 

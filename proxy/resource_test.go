@@ -63,7 +63,7 @@ func TestResponsesAreFoundWhereTheyWereMade(t *testing.T) {
 		{"GET", "/v1/responses/resp_a", `"resp_a"`, 200, 1, 0},
 		{"DELETE", "/v1/responses/resp_b", `"resp_b"`, 200, 0, 1},
 		{"GET", "/v1/responses/resp_b", `"resp_b"`, 200, 1, 1}, // forgotten
-		{"GET", "/v1/responses/resp_none", "no such response", 404, 1, 1},
+		{"GET", "/v1/responses/resp_none", "Response with id 'resp_none' not found", 404, 1, 1},
 		{"GET", "/v1/responses/..", "dots", 400, 0, 0},
 		{"GET", "/v1/responses/resp_a%2fb", "encoded", 400, 0, 0},
 		{"PUT", "/v1/responses/resp_a", "GET, DELETE", 405, 0, 0},
@@ -161,6 +161,27 @@ func TestAccountsThatCannotSayAreNotTakenForNo(t *testing.T) {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 	wantError(t, r.do("GET", "/v1/responses/resp_none", "", user...), 502, "", "")
+}
+
+func TestAccountsThatSayNoInOtherWords(t *testing.T) {
+	none := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("501 X", `{}`)) })
+	other := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("405 X", `{}`)) })
+	strict := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("400 X", `{"error":{"message":"limit is too large"}}`)) })
+	b := account(t, "resp_b")
+	user := []string{"Authorization", "Bearer " + userKey}
+	r := newRig(t, accounts(none, strict, other, b), nil)
+	if got := r.do("GET", "/v1/responses/resp_b", "", user...); got.StatusCode != 200 {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+	if got := r.do("GET", "/v1/responses/resp_none", "", user...); got.StatusCode != 400 || !strings.Contains(got.body, "limit is too large") {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+	r = newRig(t, accounts(none, other), nil)
+	wantError(t, r.do("GET", "/v1/responses/resp_none", "", user...), 404, typeInvalid, "not found")
+	r = newRig(t, accounts(other), nil)
+	if got := r.do("GET", "/v1/responses/resp_none", "", user...); got.StatusCode != 405 {
+		t.Errorf("the only one's word is changed: %d %s", got.StatusCode, got.body)
+	}
 }
 
 func TestFewAccountsAreAsked(t *testing.T) {
