@@ -30,7 +30,7 @@ func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
 	inflight.Inc()
 	defer inflight.Dec()
-	pool := x.pool()
+	pool := x.pool(x.model)
 	pool.budget.request(x.p.now())
 	var tried []*target // since the last wait
 	var waits int64
@@ -89,7 +89,6 @@ func (x *exchange) attempt() *fault {
 	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	res, err := x.target.provider.send(w.ctx, c)
-	c.payload.release()
 	if err != nil {
 		return x.broken(x.upstreamFailed(w, err))
 	}
@@ -209,74 +208,4 @@ func (x *exchange) conclude(f *fault) error {
 	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	return x.relay(w, &x.out, f.answer)
-}
-
-// outgoing makes the call of the exchange's deployment. Its payload is the
-// caller's to release.
-func (x *exchange) outgoing() *call {
-	f := &x.fields
-	c := &x.out
-	*c = call{
-		target: x.target, endpoint: x.endpoint, model: x.target.Model,
-		stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
-	}
-	if c.model == "" || c.model == "*" {
-		c.model = x.model.Asked
-	}
-	model := c.model
-	if model == f.model && f.plain {
-		model = "" // it is there already, byte for byte
-	}
-	c.hide = f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
-	c.usage = c.usage || c.hide
-	if model == "" && !c.hide {
-		if x.same == nil {
-			x.same = newPayload(&x.p.buffers, x.body)
-			x.body = nil
-		}
-		c.payload = x.same.again()
-	} else {
-		c.payload = x.rewritten(model, c.hide)
-	}
-	x.bodySize = int64(c.payload.len())
-	return c
-}
-
-// rewritten returns the body with what must change for a deployment.
-func (x *exchange) rewritten(model string, usage bool) *payload {
-	data := x.bytes()
-	room := len(data) + len(model) + 64
-	out := x.p.buffers.sized(int64(room))
-	out.room(room)
-	out.b = x.fields.rewrite(out.b, data, model, usage)
-	return newPayload(&x.p.buffers, out)
-}
-
-// bytes returns the request's body. It is not to be changed.
-func (x *exchange) bytes() []byte {
-	if x.same != nil {
-		return x.same.bytes()
-	}
-	return x.body.b
-}
-
-// forget gives the body back, when no attempt can follow.
-func (x *exchange) forget() {
-	if x.same != nil {
-		x.same.release()
-	}
-	x.p.buffers.put(x.body)
-	x.same, x.body = nil, nil
-}
-
-func (x *exchange) pool() *pool { return x.p.targets(x.view.Config()).pools[x.model.Model] }
-
-// choose picks the first deployment for a model. The error is an *Error.
-func (x *exchange) choose(m fsm.Resolved) (*target, error) {
-	now := x.p.now()
-	pool := x.p.targets(x.view.Config()).pools[m.Model]
-	if t := pool.pick(x.p.rand(), now, nil); t != nil {
-		return t, nil
-	}
-	return nil, pool.unavailable(now, m.Asked)
 }

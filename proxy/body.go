@@ -94,9 +94,10 @@ func (b *buffer) fill(r io.Reader, limit, hint int64) error {
 }
 
 // readBody reads the request's body, unpacked, into a pooled buffer that the
-// caller puts back. limit holds for what is on the wire and for what it
+// caller puts back. The cap holds for what is on the wire and for what it
 // unpacks to. The error is an *Error.
-func (p *Proxy) readBody(rc *http.ResponseController, r *http.Request) (*buffer, error) {
+func (x *exchange) readBody() (*buffer, error) {
+	p, r := x.p, x.r
 	packed, err := contentEncoding(r.Header["Content-Encoding"])
 	if err != nil {
 		return nil, err
@@ -104,14 +105,16 @@ func (p *Proxy) readBody(rc *http.ResponseController, r *http.Request) (*buffer,
 	if r.ContentLength > p.maxBody {
 		return nil, p.bodyTooLarge()
 	}
-	wire := &patientReader{src: r.Body, rc: rc}
+	wire := &patientReader{src: r.Body, rc: &x.rc}
+	x.held.memory = &p.memory
 	var b *buffer
 	if packed {
 		b = p.buffers.get()
-		err = p.unpack(b, wire)
+		err = p.unpack(b, wire, &x.held)
 	} else {
 		b = p.buffers.sized(r.ContentLength)
-		err = b.fill(wire, p.maxBody, r.ContentLength)
+		x.held.src = wire
+		err = b.fill(&x.held, p.maxBody, r.ContentLength)
 	}
 	wire.done()
 	if err == nil {
@@ -121,6 +124,9 @@ func (p *Proxy) readBody(rc *http.ResponseController, r *http.Request) (*buffer,
 	switch {
 	case errors.Is(err, errTooLarge):
 		return nil, p.bodyTooLarge()
+	case errors.Is(err, errNoMemory):
+		x.w.Header()["Retry-After"] = []string{"1"}
+		return nil, p.tooManyBodies()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Error{Status: http.StatusRequestTimeout, Type: typeTimeout, Message: "The body of the request stopped arriving.", cause: err}
 	case packed && !wire.broken:
@@ -130,13 +136,14 @@ func (p *Proxy) readBody(rc *http.ResponseController, r *http.Request) (*buffer,
 }
 
 // unpack appends the gzip content of wire to b, both bounded.
-func (p *Proxy) unpack(b *buffer, wire io.Reader) error {
+func (p *Proxy) unpack(b *buffer, wire io.Reader, held *heldReader) error {
 	bounded := &boundedReader{src: wire, left: p.maxBody}
 	z, err := gzip.NewReader(bounded)
 	if err != nil {
 		return err
 	}
-	return b.fill(z, p.maxBody, 0)
+	held.src = z
+	return b.fill(held, p.maxBody, 0)
 }
 
 func (p *Proxy) bodyTooLarge() *Error {

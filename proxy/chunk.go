@@ -12,6 +12,9 @@ type chunk struct {
 	usageAt  span   // the member with one comma beside it
 	choices  []byte // value of "choices"; nil if absent
 	nochoice bool   // "choices" is there and empty
+	text     int64  // of a typed event: the tokens that its text may be
+	id       string // of a typed event: the response it is about; "" for most
+	sequence int64  // of a typed event
 }
 
 var doneMark = []byte("[DONE]")
@@ -77,7 +80,7 @@ const choiceFrame = 72
 // where there is a choice.
 func (c *chunk) tokens() int64 {
 	if c.choices == nil || c.nochoice {
-		return 0
+		return c.text
 	}
 	return max(estimate(int64(len(c.choices)-choiceFrame)), 1)
 }

@@ -16,6 +16,20 @@ const (
 	embeddings
 	listModels
 	showModel
+	responses
+	compactResponses
+	countInput
+	oneResponse
+	responseItems
+	cancelResponse
+	moderations
+	generateImages
+	editImages
+	varyImages
+	transcriptions
+	translations
+	speech
+	rerank
 )
 
 // protocol is whose wire format an endpoint speaks: that of its errors, its
@@ -27,13 +41,27 @@ const (
 	anthropicProtocol
 )
 
+// product is what an endpoint's answers are made of. It decides about an
+// estimate where an answer names no usage.
+type product uint8
+
+const (
+	figures product = iota // vectors, verdicts, orders: no tokens are generated
+	texts                  // as many tokens as its length says
+	media                  // images and sound: their length says nothing
+)
+
 // operation is what distinguishes an endpoint.
 type operation struct {
 	path     string // below an API base, and below /v1 or nothing here
 	methods  []string
 	protocol protocol
 	streams  bool // answers can be event streams that carry usage on request
+	typed    bool // answers can be event streams that name the type of each event, and carry usage anyhow
+	form     bool // requests can be multipart forms
+	free     bool // answers cost no tokens
 	azure    bool // also below /openai/deployments/{model}
+	product  product
 }
 
 var (
@@ -43,11 +71,27 @@ var (
 
 // operations by endpoint.
 var operations = [...]operation{
-	chatCompletions: {path: "/chat/completions", methods: posts, streams: true, azure: true},
-	completions:     {path: "/completions", methods: posts, streams: true, azure: true},
+	chatCompletions: {path: "/chat/completions", methods: posts, streams: true, azure: true, product: texts},
+	completions:     {path: "/completions", methods: posts, streams: true, azure: true, product: texts},
 	embeddings:      {path: "/embeddings", methods: posts, azure: true},
 	listModels:      {path: "/models", methods: gets},
 	showModel:       {path: "/models", methods: gets}, // and a model's name
+
+	responses:        {path: "/responses", methods: posts, typed: true, product: texts},
+	compactResponses: {path: "/responses/compact", methods: posts, product: texts},
+	countInput:       {path: "/responses/input_tokens", methods: posts, free: true},
+	oneResponse:      {path: "/responses", methods: []string{http.MethodGet, http.MethodDelete}, typed: true}, // and a response's id
+	responseItems:    {path: "/responses", methods: []string{http.MethodGet}},                                 // and /{id}/input_items
+	cancelResponse:   {path: "/responses", methods: posts},                                                    // and /{id}/cancel
+
+	moderations:    {path: "/moderations", methods: posts},
+	generateImages: {path: "/images/generations", methods: posts, typed: true, azure: true, product: media},
+	editImages:     {path: "/images/edits", methods: posts, typed: true, form: true, azure: true, product: media},
+	varyImages:     {path: "/images/variations", methods: posts, form: true, product: media},
+	transcriptions: {path: "/audio/transcriptions", methods: posts, typed: true, form: true, azure: true, product: texts},
+	translations:   {path: "/audio/translations", methods: posts, typed: true, form: true, azure: true, product: texts},
+	speech:         {path: "/audio/speech", methods: posts, typed: true, azure: true, product: media},
+	rerank:         {path: "/rerank", methods: posts},
 }
 
 // path returns the endpoint's path below an API base.
@@ -60,6 +104,16 @@ func (e endpoint) protocol() protocol { return operations[e].protocol }
 // carry usage on request.
 func (e endpoint) streams() bool { return operations[e].streams }
 
+// typed reports whether answers of the endpoint can be event streams of typed
+// events.
+func (e endpoint) typed() bool { return operations[e].typed }
+
+// product returns what answers of the endpoint are made of.
+func (e endpoint) product() product { return operations[e].product }
+
+// free reports whether answers of the endpoint cost no tokens.
+func (e endpoint) free() bool { return operations[e].free }
+
 // allow returns the value of Allow.
 func (e endpoint) allow() string { return strings.Join(operations[e].methods, ", ") }
 
@@ -68,9 +122,9 @@ func (e endpoint) allows(method string) bool { return slices.Contains(operations
 
 const deployments = "/openai/deployments/"
 
-// match finds the endpoint of a cleaned path, and the model that the path
-// names ("" for none).
-func match(path string) (e endpoint, model string) {
+// match finds the endpoint of a cleaned path, and the model, or the id of the
+// response, that the path names ("" for none).
+func match(path string) (e endpoint, named string) {
 	if rest, ok := strings.CutPrefix(path, deployments); ok {
 		for i := range operations {
 			if !operations[i].azure {
@@ -88,14 +142,41 @@ func match(path string) (e endpoint, model string) {
 	if id, ok := strings.CutPrefix(path, "/models/"); ok {
 		return showModel, id
 	}
-	return byPath[path], ""
+	if e, ok := byPath[path]; ok {
+		return e, ""
+	}
+	if rest, ok := strings.CutPrefix(path, "/responses/"); ok {
+		return matchResponse(rest)
+	}
+	if path == "/v2/rerank" { // Cohere's clients are at version 2; the shape is one
+		return rerank, ""
+	}
+	return noEndpoint, ""
 }
 
-// byPath finds endpoints by their path.
+// matchResponse finds the endpoint of what follows /responses/.
+func matchResponse(rest string) (e endpoint, id string) {
+	id, what, deeper := strings.Cut(rest, "/")
+	switch {
+	case !saneID(id):
+		return noEndpoint, ""
+	case !deeper:
+		return oneResponse, id
+	case what == "input_items":
+		return responseItems, id
+	case what == "cancel":
+		return cancelResponse, id
+	}
+	return noEndpoint, ""
+}
+
+// byPath finds endpoints by their path, where nothing follows it.
 var byPath = func() map[string]endpoint {
 	m := make(map[string]endpoint, len(operations))
 	for i := range operations {
-		if e := endpoint(i); e != noEndpoint && e != showModel {
+		switch e := endpoint(i); e {
+		case noEndpoint, showModel, oneResponse, responseItems, cancelResponse:
+		default:
 			m[operations[i].path] = e
 		}
 	}

@@ -31,8 +31,11 @@ func (x *exchange) habit() habit { return habit{x.id.keyID(), x.model.Group} }
 // outputTokens returns the smallest of what the request allows, what answers to
 // its key from its model were long, and what any is taken for.
 func (x *exchange) outputTokens(f *fields) int64 {
-	if !x.endpoint.streams() {
-		return 0 // embeddings have no output
+	switch x.endpoint.product() {
+	case figures:
+		return 0
+	case media:
+		return min(mediaTokens*f.n, maxTokens)
 	}
 	n := min(f.n, maxTokens)
 	out := min(defaultOutput*n, maxTokens)

@@ -1,12 +1,7 @@
 package proxy
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"sluice/fsm"
@@ -26,6 +21,7 @@ type exchange struct {
 	id       Identity
 	model    fsm.Resolved // Model is nil until a model is resolved
 	target   *target      // nil until a deployment is chosen
+	tied     *target      // a deployment of the only account that can serve the request; nil: any may
 	receipt  Receipt      // nil until admitted
 	watch    watch        // over the call
 	callID   string
@@ -34,6 +30,11 @@ type exchange struct {
 	kept     int           // of them
 	bodyRead bool          // the whole body of the request has been read
 	bodySize int64         // of the request, as it goes up
+	payload  *payload      // the body that went up last, while it may be read; nil without a call
+	input    int64         // estimate of what went up, used like output; 0: not made yet
+	answers  int64         // how many were asked for
+	later    int64         // estimate of an answer that is made in the background; 0 for others
+	held     heldReader    // of the request's body, and the memory that it takes
 	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
 
 	fields    fields
@@ -104,6 +105,8 @@ func (x *exchange) serve() error {
 		return x.listModels()
 	case showModel:
 		return x.showModel(named)
+	case oneResponse, responseItems, cancelResponse:
+		return x.resource(named)
 	}
 	return x.call(named)
 }
@@ -114,15 +117,14 @@ func (x *exchange) call(named string) error {
 	if err := x.prepare(named); err != nil {
 		return err
 	}
-	defer x.forget()
+	defer x.release()
 	return x.route()
 }
 
 // prepare reads the body and finds the model. Nothing is counted before it has
 // succeeded.
 func (x *exchange) prepare(named string) error {
-	p := x.p
-	body, err := p.readBody(&x.rc, x.r)
+	body, err := x.readBody()
 	if err != nil {
 		return err
 	}
@@ -142,6 +144,9 @@ func (x *exchange) prepare(named string) error {
 		name = named
 	}
 	if name == "" {
+		name = x.defaultModel()
+	}
+	if name == "" {
 		return badRequest("model", `"model" is missing or empty.`)
 	}
 	if x.model, err = x.id.resolve(x.view.Config(), x.endpoint, name); err != nil {
@@ -151,13 +156,14 @@ func (x *exchange) prepare(named string) error {
 	if err := x.checkFallbacks(); err != nil {
 		return err
 	}
+	x.tie()
 	keep = true
 	return nil
 }
 
 // scan reads the fields of the body, and takes out of it what is the gateway's.
 func (x *exchange) scan() (err error) {
-	if x.fields, err = scan(x.body.b); err != nil || !x.fields.own {
+	if x.fields, err = x.read(x.body.b); err != nil || !x.fields.own {
 		return err
 	}
 	own := x.fields.routing
@@ -168,198 +174,4 @@ func (x *exchange) scan() (err error) {
 	x.fields, err = scan(out.b)
 	x.fields.routing = own
 	return err
-}
-
-// reckon estimates what the request will use at its model.
-func (x *exchange) reckon() {
-	if x.reserves() {
-		x.estimate = limiter.Usage{Input: inputTokens(x.bytes()), Output: x.outputTokens(&x.fields)}
-	}
-}
-
-// ask asks the limiter. Whatever follows, the receipt is to be settled.
-func (x *exchange) ask() (Receipt, error) {
-	before := x.p.now()
-	receipt, err := x.p.gate.Admit(x.r.Context(), limiter.Ticket{
-		Model: x.model.Group, Key: x.id.keyID(), Team: x.id.teamID(), Priority: x.id.priority(),
-		Estimate: x.estimate,
-	})
-	x.p.metrics.admission.Observe(x.p.now().Sub(before).Seconds())
-	return receipt, err
-}
-
-// admit asks the limiter and explains its refusal. Whatever follows, the receipt
-// is settled by finish.
-func (x *exchange) admit() error {
-	receipt, err := x.ask()
-	if err == nil {
-		x.receipt = receipt
-		return nil
-	}
-	var refusal *limiter.Refusal
-	switch {
-	case errors.As(err, &refusal) && refusal.Oversize:
-		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: refusal.Error()}
-	case errors.As(err, &refusal):
-		x.refused(refusal)
-		return &Error{Status: http.StatusTooManyRequests, Type: typeThrottled, Message: refusal.Error(), LimitedBy: refusal.Scope.LimitedBy()}
-	case errors.Is(err, limiter.ErrNoQuorum):
-		x.w.Header()["Retry-After"] = []string{"1"}
-		return &Error{
-			Status: http.StatusServiceUnavailable, Type: typeUnavailable, LimitedBy: "quorum", cause: err,
-			Message: "No quorum: the cluster has no leader that can count this request. Try again.",
-		}
-	case x.r.Context().Err() != nil:
-		return explain(x.r.Context(), err).err
-	}
-	return &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Message: "The limiter could not decide about this request. Try again.", cause: err}
-}
-
-// upstreamFailed turns the failure of a call that has sent nothing to the
-// client yet into its answer.
-func (x *exchange) upstreamFailed(w *watch, err error) error {
-	f := explain(w.ctx, err)
-	x.failed(f)
-	return f.err
-}
-
-// failed counts a failure. A client that leaves after its request went up is
-// charged what the upstream was given; a failing upstream charges nothing.
-func (x *exchange) failed(f failure) {
-	x.outcome, x.cause = f.reason, f.err.cause
-	switch f.reason {
-	case clientGone:
-		x.billable = true
-	case shuttingDown:
-	default:
-		x.p.metrics.failures.WithLabelValues(x.target.ID, f.reason).Inc()
-		x.failure = true
-	}
-}
-
-// fail answers with an error of the gateway's own.
-func (x *exchange) fail(err error) {
-	e := asError(err)
-	if x.outcome == "" {
-		x.outcome = "refused"
-	}
-	x.status, x.limited = e.Status, e.LimitedBy
-	x.cause = e.cause
-	if e.Status == statusClientGone {
-		// Nobody reads an answer; nothing may be left of the connection.
-		x.outcome, x.abort = clientGone, true
-		return
-	}
-	if !x.bodyRead && x.r.ContentLength != 0 {
-		// The server reads on a little before it answers, to keep the
-		// connection; a client that drips must not hold it for that.
-		_ = x.rc.SetReadDeadline(time.Now().Add(unreadGrace))
-	}
-	x.modelHeaders()
-	e.write(x.w)
-}
-
-// finish settles and accounts, whatever happened.
-func (x *exchange) finish() {
-	if x.status == 0 { // a panic is passing
-		x.status, x.outcome = http.StatusInternalServerError, "panic"
-	}
-	if x.outcome == "" {
-		x.outcome = "ok"
-	}
-	model, priority := x.labels()
-	spent, estimated := x.cost()
-	if x.receipt != nil {
-		x.settle()
-		m := x.p.metrics
-		m.count(model, priority, "input", estimated, spent.Input)
-		m.count(model, priority, "output", estimated, spent.Output)
-		m.count(model, priority, "cached", estimated, spent.Cached)
-	}
-	x.p.metrics.requests.WithLabelValues(model, priority, strconv.Itoa(x.status)).Inc()
-	x.log(spent, estimated)
-}
-
-// settle tells the limiter what the request consumed; only the first call acts.
-// It comes before the client can have the last byte of its answer: a client
-// that asks again at once is then measured against what it has just used.
-func (x *exchange) settle() {
-	if x.receipt == nil || x.settled {
-		return
-	}
-	x.settled = true
-	spent, _ := x.cost()
-	x.receipt.Settle(spent)
-	if x.usage.known && x.reserves() {
-		x.p.learned.add(x.habit(), spent.Output)
-	}
-}
-
-// cost is what the request consumed, as far as anybody said.
-func (x *exchange) cost() (u limiter.Usage, estimated bool) {
-	switch {
-	case x.receipt == nil:
-		return u, false
-	case x.usage.known:
-		return x.usage.tokens(), false
-	case x.failure && x.output == 0 && x.endpoint.streams():
-		return u, false // comments at most have reached the client
-	case x.billable:
-		return limiter.Usage{Input: estimate(x.bodySize), Output: x.output}, true
-	}
-	return u, false
-}
-
-// labels returns the model and priority labels, bounded by the configuration.
-func (x *exchange) labels() (model, priority string) {
-	model, priority = unknown, "default"
-	if x.model.Model == nil {
-		return model, priority
-	}
-	if pol := x.model.Policy; pol != nil {
-		if _, known := pol.Pools[x.id.priority()]; known {
-			priority = x.id.priority()
-		}
-	}
-	return x.model.Model.Name, priority
-}
-
-func (x *exchange) deployment() string {
-	if x.target == nil {
-		return ""
-	}
-	return x.target.ID
-}
-
-// log writes the one line about the request: what failed as info, the rest for
-// debugging.
-func (x *exchange) log(spent limiter.Usage, estimated bool) {
-	level := slog.LevelDebug
-	if x.failure || x.status >= http.StatusInternalServerError {
-		level = slog.LevelInfo
-	}
-	if !x.p.logger.Enabled(context.Background(), level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("call_id", x.callID), slog.String("endpoint", x.endpoint.path()), slog.Int("status", x.status),
-		slog.String("outcome", x.outcome), slog.String("limited_by", x.limited),
-		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
-		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
-		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached),
-		slog.Int64("attempts", x.attempts), slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
-	}
-	if x.cause != nil {
-		attrs = append(attrs, slog.String("error", x.withoutSecret(x.cause.Error())))
-	}
-	x.p.logger.LogAttrs(context.Background(), level, "request", attrs...)
-}
-
-// withoutSecret takes the deployment's credential out of a text that an
-// upstream had a part in.
-func (x *exchange) withoutSecret(s string) string {
-	if x.target == nil || x.target.secret == "" {
-		return s
-	}
-	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
 }

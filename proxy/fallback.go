@@ -110,7 +110,7 @@ func (x *exchange) bound(asked *fsm.Model, gone []fsm.Resolved) (attempts int64,
 // most returns how many attempts the request may make in all: what is
 // configured, or less if it says so, but one for each model that may serve it.
 func (x *exchange) most(fallbacks int) int64 {
-	most := x.pool().retries.MaxAttempts
+	most := x.pool(x.model).retries.MaxAttempts
 	if n := declaredRetries(&x.fields, x.r.Header); n >= 0 {
 		most = min(most, min(n, most)+1)
 	}

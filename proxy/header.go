@@ -78,6 +78,9 @@ func copyResponseHeader(to, from http.Header, secret string) {
 		if gatewayName(name) {
 			name = "llm_provider-" + strings.ToLower(name)
 		}
+		if own := to[name]; name == "Vary" && len(own) > 0 {
+			values = append(own[:len(own):len(own)], values...)
+		}
 		to[name] = values
 	}
 }

@@ -81,17 +81,17 @@ func (h *health) fail(now time.Time) {
 // does not know its model.
 func (h *health) refuse(now time.Time) { h.failing.extend(now.Add(cooldown)) }
 
-// memory is what outlives a configuration version: deployments, quota groups
+// recollection is what outlives a configuration version: deployments, quota groups
 // and models go on as they were under the same names. It is used under
 // Proxy.tableMu.
-type memory struct {
+type recollection struct {
 	health  map[string]*health // by deployment
 	quotas  map[string]*pause  // by quota group
 	budgets map[string]*budget // by model
 }
 
-func newMemory() memory {
-	return memory{map[string]*health{}, map[string]*pause{}, map[string]*budget{}}
+func newRecollection() recollection {
+	return recollection{map[string]*health{}, map[string]*pause{}, map[string]*budget{}}
 }
 
 // kept returns what is known under a name, from before if that is where it is.

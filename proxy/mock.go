@@ -39,10 +39,17 @@ func (mock) send(ctx context.Context, c *call) (*http.Response, error) {
 	if c.stream && c.endpoint.streams() {
 		return mockAnswer("text/event-stream", &pieces{parts: mockEvents(c)}), nil
 	}
-	body := mockBody(c)
-	res := mockAnswer("application/json", io.NopCloser(bytes.NewReader(body)))
-	res.ContentLength = int64(len(body))
-	return res, nil
+	if c.endpoint > showModel {
+		return mockOther(c), nil
+	}
+	return mockWhole(http.StatusOK, "application/json", mockBody(c)), nil
+}
+
+// mockWhole is an answer that is all there.
+func mockWhole(status int, contentType string, body []byte) *http.Response {
+	res := mockAnswer(contentType, io.NopCloser(bytes.NewReader(body)))
+	res.StatusCode, res.ContentLength = status, int64(len(body))
+	return res
 }
 
 func mockAnswer(contentType string, body io.ReadCloser) *http.Response {

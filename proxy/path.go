@@ -86,7 +86,7 @@ func squeeze(p string) string {
 // notFound is the 404 of an unknown path. The path itself is not repeated: it
 // may hold what the caller took for a place to put a key.
 func notFound(path string) *Error {
-	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models."
+	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/moderations, /v1/images/generations, /v1/audio/transcriptions, /v1/audio/speech, /v1/rerank and /v1/models, among others."
 	switch lower := strings.ToLower(path); {
 	case strings.HasPrefix(path, "/v1/v1/"):
 		hint = "/v1 is there twice: the client appends it to a base URL that already ends in /v1."
@@ -98,7 +98,7 @@ func notFound(path string) *Error {
 
 func known(path string) bool {
 	e, _ := match(path)
-	return e != noEndpoint && e != showModel && !strings.HasPrefix(path, deployments)
+	return e != noEndpoint && e != showModel && e != oneResponse && e != responseItems && e != cancelResponse && !strings.HasPrefix(path, deployments)
 }
 
 func methodNotAllowed(e endpoint) *Error {

@@ -37,6 +37,15 @@ func newPayload(pool *buffers, buf *buffer) *payload {
 
 func (p *payload) len() int { return p.size }
 
+// bytes returns the body, as long as the caller holds a use of it. It is not to
+// be changed.
+func (p *payload) bytes() []byte {
+	if p.own != nil {
+		return p.own
+	}
+	return p.buf.b
+}
+
 // open returns a reader from the start. It must be closed.
 //
 // The transport writes headers and body at once, and not one after the other,
@@ -62,20 +71,12 @@ func (p *payload) again() *payload {
 	return p
 }
 
-// bytes returns the body as long as the caller holds it. It is not to be changed.
-func (p *payload) bytes() []byte {
-	if p.own != nil {
-		return p.own
-	}
-	return p.buf.b
-}
-
 // reopen is open as http.Request.GetBody wants it.
 func (p *payload) reopen() (io.ReadCloser, error) { return p.open(), nil }
 
-// release ends one use. The caller holds it exactly once.
+// release ends one use, which the caller held; of nil it is nothing.
 func (p *payload) release() {
-	if p.own != nil {
+	if p == nil || p.own != nil {
 		return
 	}
 	p.mu.Lock()

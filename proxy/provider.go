@@ -29,7 +29,11 @@ type call struct {
 	hide     bool // the client did not ask for that chunk
 	header   http.Header
 	query    string
-	payload  *payload
+	payload  *payload // nil: the request has no body
+
+	method      string   // "" is POST
+	resource    string   // what follows the endpoint's path
+	contentType []string // of the body; nil: JSON
 }
 
 // dialect is what differs between providers that are reached over HTTP and
@@ -82,19 +86,24 @@ func (w *wire) prepare(t *target, secret func(string) (string, error)) error {
 func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	t := c.target
 	u := w.dialect.address(t, c.endpoint, c.model)
-	if q := forwardedQuery(c.query); q != "" {
+	if q := forwardedQuery(c.query); q != "" || c.resource != "" {
 		with := *u
+		with.Path += c.resource
 		with.RawQuery = joinQuery(u.RawQuery, q)
 		u = &with
 	}
 	h := requestHeader(c.header, c.stream)
+	c.describe(h)
 	if t.credential != "" {
 		h[t.credential] = t.credentialValue
 	}
 	tr := newTrace()
 	req := post.WithContext(tr.in(ctx))
 	req.URL, req.Host, req.Header = u, u.Host, h
-	req.Body, req.GetBody, req.ContentLength = c.payload.open(), c.payload.reopen, int64(c.payload.len())
+	if c.method != "" {
+		req.Method = c.method
+	}
+	c.load(req)
 	res, err := w.transport.RoundTrip(req)
 	if err == nil {
 		tr.free()
@@ -105,8 +114,15 @@ func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	}
 	// The upstream closed an idle connection just as the call went up on it.
 	req = req.WithContext(ctx)
-	req.Body = c.payload.open()
+	c.load(req)
 	return w.fresh.RoundTrip(req)
+}
+
+// load gives a request the call's body, from its start.
+func (c *call) load(req *http.Request) {
+	if c.payload != nil {
+		req.Body, req.GetBody, req.ContentLength = c.payload.open(), c.payload.reopen, int64(c.payload.len())
+	}
 }
 
 // post is what all requests have in common.
@@ -136,6 +152,9 @@ const azureVersion = "2024-10-21"
 
 func (azure) address(t *target, e endpoint, model string) *url.URL {
 	u := *t.base
+	if isResponse(e) {
+		return azureResponses(&u, e, t.APIVersion)
+	}
 	u.Path += deployments + model + e.path()
 	u.RawPath = (&url.URL{Path: t.base.Path}).EscapedPath() + deployments + url.PathEscape(model) + e.path()
 	version := t.APIVersion

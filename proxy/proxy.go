@@ -58,22 +58,24 @@ type Options struct {
 	// Refresh asks the leader which writes are acknowledged and waits until they
 	// are applied here. It is called when a key is unknown, one call at a time.
 	// nil: an unknown key is refused at once.
-	Refresh      func(ctx context.Context) error
-	MasterKey    string
-	NodeID       string                           // x-sluice-node
-	Mode         func() string                    // x-sluice-limits; nil: "exact"
-	MaxBody      int64                            // bytes of a request's body, on the wire and unpacked; default 20 MiB
-	MaxEvent     int                              // bytes of one event of an upstream's stream; default 64 MiB
-	WriteTimeout time.Duration                    // for one write to a client; default 30 s
-	Secret       func(ref string) (string, error) // resolves a deployment's api_key; nil: references cannot be used
-	Logger       *slog.Logger                     // nil: nothing is logged
-	Registerer   prometheus.Registerer            // nil: metrics are counted and shown nowhere
-	Now          func() time.Time                 // default time.Now
-	Rand         func() uint64                    // uniform; for the choice of a deployment, the waits between attempts and call ids; default math/rand/v2
+	Refresh       func(ctx context.Context) error
+	MasterKey     string
+	NodeID        string                           // x-sluice-node
+	Mode          func() string                    // x-sluice-limits; nil: "exact"
+	MaxBody       int64                            // bytes of a request's body, on the wire and unpacked; default 20 MiB
+	MaxBodyMemory int64                            // bytes of all bodies together that are being read or sent; default 1 GiB
+	MaxEvent      int                              // bytes of one event of an upstream's stream; default 64 MiB
+	WriteTimeout  time.Duration                    // for one write to a client; default 30 s
+	Secret        func(ref string) (string, error) // resolves a deployment's api_key; nil: references cannot be used
+	Logger        *slog.Logger                     // nil: nothing is logged
+	Registerer    prometheus.Registerer            // nil: metrics are counted and shown nowhere
+	Now           func() time.Time                 // default time.Now
+	Rand          func() uint64                    // uniform; for the choice of a deployment, the waits between attempts and call ids; default math/rand/v2
 }
 
 const (
 	defaultMaxBody      = 20 << 20
+	defaultBodyMemory   = 1 << 30
 	defaultMaxEvent     = 64 << 20
 	defaultWriteTimeout = 30 * time.Second
 )
@@ -90,6 +92,7 @@ func (o *Options) validate() error {
 	need(o.MasterKey != "", "MasterKey")
 	need(o.NodeID != "", "NodeID")
 	need(o.MaxBody >= 0, "MaxBody")
+	need(o.MaxBodyMemory >= 0, "MaxBodyMemory")
 	need(o.MaxEvent >= 0, "MaxEvent")
 	need(o.WriteTimeout >= 0, "WriteTimeout")
 	return errors.Join(errs...)
@@ -101,6 +104,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
+	}
+	if o.MaxBodyMemory == 0 {
+		o.MaxBodyMemory = defaultBodyMemory
 	}
 	if o.MaxEvent == 0 {
 		o.MaxEvent = defaultMaxEvent
@@ -142,10 +148,12 @@ type Proxy struct {
 	nodeHeader   []string
 
 	learned   learned // how long answers are, where tokens are reserved
+	origins   origins // which deployment made a response
 	buffers   buffers
+	memory    memory
 	table     atomic.Pointer[table]
-	tableMu   sync.Mutex // held while a table is built
-	memory    memory     // what a new table takes over
+	tableMu   sync.Mutex   // held while a table is built
+	recalled  recollection // what a new table takes over
 	providers map[string]provider
 	transport *http.Transport
 	fresh     *http.Transport // one connection per call
@@ -168,12 +176,12 @@ func New(o Options) (*Proxy, error) {
 		logger: o.Logger.With("component", "proxy"), metrics: m,
 		master: hash(o.MasterKey), masterShaped: len(o.MasterKey) > 3 && o.MasterKey[:3] == "sk-",
 		maxBody: o.MaxBody, maxEvent: o.MaxEvent, writeTimeout: o.WriteTimeout,
-		nodeHeader: []string{o.NodeID},
+		nodeHeader: []string{o.NodeID}, memory: memory{limit: o.MaxBodyMemory},
 	}
 	if o.Refresh != nil {
 		p.refresh = newRefresher(o.Refresh)
 	}
-	p.memory = newMemory()
+	p.recalled = newRecollection()
 	p.transport = newTransport(func() time.Duration { return p.view().Config().Upstream.ConnectTimeout })
 	p.fresh = p.transport.Clone()
 	p.fresh.DisableKeepAlives = true

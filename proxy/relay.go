@@ -34,7 +34,7 @@ func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
 	if res.StatusCode >= 400 {
 		return x.relayError(w, body, res)
 	}
-	if c.endpoint.streams() && res.Header.Get("Content-Encoding") == "" && (isStream(res) || c.stream && untyped(res)) {
+	if (c.endpoint.streams() || c.endpoint.typed()) && res.Header.Get("Content-Encoding") == "" && (isStream(res) || c.stream && untyped(res)) {
 		if untyped(res) {
 			res.Header["Content-Type"] = eventStream
 		}
@@ -164,7 +164,7 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 	buf := x.p.buffers.get()
 	defer x.p.buffers.put(buf)
 	buf.room(relayChunk)
-	held, readErr := firstPart(body, buf.b[:0:relayChunk], isStream(res))
+	held, readErr := firstPart(body, buf.b[:0:relayChunk], isStream(res) || isBinary(res))
 	if readErr != nil && readErr != io.EOF {
 		return x.upstreamFailed(w, readErr)
 	}
@@ -183,14 +183,16 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 	x.status, x.billable = res.StatusCode, true
 	x.w.WriteHeader(res.StatusCode)
 
-	var find usageFinder
+	find := usageFinder{off: isBinary(res), meta: x.endpoint == rerank, ids: x.endpoint == responses}
 	var total int64
 	for {
 		_, _ = find.Write(held) // it takes everything
 		total += int64(len(held))
 		x.usage = find.usage
-		if x.endpoint != embeddings {
-			x.output = estimate(total)
+		x.output = x.made(total)
+		if find.id != "" {
+			x.remember(find.id)
+			find.id = ""
 		}
 		if readErr == io.EOF || total == length {
 			x.settle()

@@ -9,7 +9,10 @@ import (
 // metered are the fields by which a request is authorised, limited or
 // accounted for. Readers differ on repeated names and on names in another
 // case, so such a field must be there once, in exactly this spelling.
-var metered = [...]string{"model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens", "user", "fallbacks", "num_retries"}
+var metered = [...]string{
+	"model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens", "user",
+	"previous_response_id", "background", "fallbacks", "num_retries",
+}
 
 const includeUsage = "include_usage"
 
@@ -32,6 +35,10 @@ type fields struct {
 	most    int64 // largest of the declared caps of output tokens; -1: none is declared
 	n       int64 // answers asked for, ≥ 1
 	routing
+
+	previous   string // the response that this one goes on from, "" for none
+	background bool   // the answer is made after the request has ended
+	form       *form  // the body is a form; nil: it is JSON
 }
 
 // scan reads the top level of a request's body in one pass. The error is an
@@ -126,6 +133,17 @@ func (f *fields) take(name string, m *members) error {
 		f.stream = raw[0] == 't'
 	case "stream_options":
 		return f.takeOptions(m)
+	case "previous_response_id":
+		s, ok := text(raw)
+		if !ok && !null {
+			return badRequest(name, `"previous_response_id" must be a string.`)
+		}
+		f.previous = s
+	case "background":
+		if raw[0] != 't' && raw[0] != 'f' && !null {
+			return badRequest(name, `"background" must be true or false.`)
+		}
+		f.background = raw[0] == 't'
 	case "user":
 		// Whatever it holds is the upstream's to judge.
 	case "fallbacks":
@@ -183,6 +201,9 @@ func (f *fields) takeOptions(m *members) error {
 // stream_options.include_usage true. Every other byte stays as it is. model ""
 // keeps what is there.
 func (f *fields) rewrite(dst, data []byte, model string, usage bool) []byte {
+	if f.form != nil {
+		return f.form.rewrite(dst, data, model)
+	}
 	head := f.open + 1 // where missing members go
 	dst = append(dst, data[:head]...)
 	inserted := len(dst)

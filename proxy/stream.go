@@ -14,6 +14,9 @@ type streamer struct {
 	res   *http.Response
 	in    *eventReader
 
+	inspect  func(data []byte) chunk
+	sequence int64 // of the last typed event
+
 	committed bool   // the status has gone down
 	finished  bool   // [DONE], or a finish_reason, or an error of the upstream's own
 	done      bool   // [DONE]: nothing can be missing
@@ -29,7 +32,10 @@ type streamer struct {
 func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response) error {
 	buf := x.p.buffers.get()
 	defer x.p.buffers.put(buf)
-	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent)}
+	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent), inspect: inspect}
+	if c.endpoint.typed() {
+		s.inspect = inspectTyped
+	}
 	for {
 		err := s.in.fill()
 		if err == nil {
@@ -107,14 +113,17 @@ func (s *streamer) judge(u unit) verdict {
 	if lines > 1 {
 		s.join = data
 	}
-	c := inspect(data)
-	switch {
-	case c.done:
-		s.done, s.finished = true, true
-		return whole
-	case c.usage != nil:
+	c := s.inspect(data)
+	if c.usage != nil {
 		s.x.usage.merge(c.usage)
 	}
+	if c.done {
+		s.done, s.finished = true, true
+	}
+	if c.id != "" {
+		s.x.remember(c.id)
+	}
+	s.sequence = max(s.sequence, c.sequence)
 	s.finished = s.finished || c.finish || c.failed
 	s.x.output += c.tokens()
 	if c.failed {
@@ -198,11 +207,18 @@ func (s *streamer) end(err error) error {
 	}
 	// Half an event was never relayed, so this one stands by itself. No [DONE]
 	// follows: the answer is not whole.
-	event := append(append([]byte("data: "), f.err.encode()...), "\n\n"...)
-	if err := x.send(event); err != nil {
+	if err := x.send(s.errorEvent(f.err)); err != nil {
 		x.left(err)
 	}
 	return nil
+}
+
+// errorEvent is the gateway's own last event of a stream that is not whole.
+func (s *streamer) errorEvent(e *Error) []byte {
+	if s.call.endpoint.typed() {
+		return typedError(e, s.sequence+1)
+	}
+	return append(append([]byte("data: "), e.encode()...), "\n\n"...)
 }
 
 // last relays what the upstream left without a blank line at its end, if it is
@@ -214,7 +230,7 @@ func (s *streamer) last() error {
 	}
 	if u.data {
 		data, _ := eventData(u.raw, nil)
-		if c := inspect(data); !c.json && !c.done {
+		if c := s.inspect(data); !c.json && !c.done {
 			return nil // cut in the middle
 		}
 	} else if u.raw[0] != '\n' && u.raw[0] != '\r' && u.raw[0] != ':' {

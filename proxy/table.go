@@ -17,8 +17,8 @@ import (
 type target struct {
 	*fsm.Deployment
 	provider        provider
-	base            *url.URL                 // nil for the mock
-	urls            [embeddings + 1]*url.URL // by endpoint, for dialects where they do not depend on the model
+	base            *url.URL                  // nil for the mock
+	urls            [len(operations)]*url.URL // by endpoint, for dialects where they do not depend on the model
 	secret          string
 	credential      string   // header that carries the secret, "" for none
 	credentialValue []string // its value
@@ -55,8 +55,8 @@ func (p *Proxy) targets(c *fsm.Compiled) *table {
 	}
 	t := &table{config: c, pools: make(map[*fsm.Model]*pool, len(c.Models))}
 	retries := c.Upstream.Retries()
-	before := p.memory
-	p.memory = newMemory()
+	before := p.recalled
+	p.recalled = newRecollection()
 	for i := range c.Models {
 		pool := p.ready(&c.Models[i], &before)
 		pool.retries = &retries
@@ -68,13 +68,13 @@ func (p *Proxy) targets(c *fsm.Compiled) *table {
 
 // ready readies the deployments of a model. One that cannot be used is logged
 // and takes no traffic.
-func (p *Proxy) ready(m *fsm.Model, before *memory) *pool {
-	out := &pool{budget: kept(p.memory.budgets, before.budgets, m.Name)}
+func (p *Proxy) ready(m *fsm.Model, before *recollection) *pool {
+	out := &pool{budget: kept(p.recalled.budgets, before.budgets, m.Name)}
 	for i := range m.Deployments {
 		d := &m.Deployments[i]
-		t := &target{Deployment: d, weight: 1, idHeader: []string{d.ID}, health: kept(p.memory.health, before.health, d.ID)}
+		t := &target{Deployment: d, weight: 1, idHeader: []string{d.ID}, health: kept(p.recalled.health, before.health, d.ID)}
 		if d.QuotaGroup != "" {
-			t.quota = kept(p.memory.quotas, before.quotas, d.QuotaGroup)
+			t.quota = kept(p.recalled.quotas, before.quotas, d.QuotaGroup)
 		}
 		if d.Weight != nil {
 			t.weight = uint64(max(*d.Weight, 0))

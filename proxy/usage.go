@@ -11,6 +11,8 @@ import (
 // thing, so the last one of each field holds.
 type usage struct {
 	input, output, cached, total int64
+	reasoning                    int64 // a part of output
+	seconds                      int64 // of sound, where there are no tokens
 	known                        bool
 }
 
@@ -28,8 +30,10 @@ func (u *usage) merge(raw []byte) {
 			u.set(&u.output, m.value())
 		case "total_tokens":
 			u.set(&u.total, m.value())
-		case "prompt_tokens_details", "input_tokens_details":
+		case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":
 			u.mergeDetails(m.value())
+		case "seconds":
+			u.mergeSeconds(m.value())
 		}
 	}
 }
@@ -37,8 +41,11 @@ func (u *usage) merge(raw []byte) {
 func (u *usage) mergeDetails(raw []byte) {
 	m := newMembers(raw)
 	for m.next() {
-		if string(m.key) == "cached_tokens" {
+		switch string(m.key) {
+		case "cached_tokens":
 			u.set(&u.cached, m.value())
+		case "reasoning_tokens":
+			u.set(&u.reasoning, m.value())
 		}
 	}
 }
@@ -73,6 +80,9 @@ type usageFinder struct {
 	depth   int
 	started bool // the first byte of the body is behind
 	off     bool // not an object: there is nothing to find
+	meta    bool // "meta" may hold what usage does
+	ids     bool // "id" is wanted too
+	id      string
 	str     bool // inside a string
 	esc     bool // the next byte of the string is escaped
 	key     bool // at depth 1: the next string is a key
@@ -131,7 +141,7 @@ func (f *usageFinder) Write(p []byte) (int, error) {
 		case ':':
 			if f.depth == 1 {
 				f.key = false
-				f.taking = string(f.name) == "usage"
+				f.taking = f.wanted()
 				f.value = f.value[:0]
 				from = i + 1
 			}
@@ -195,7 +205,27 @@ func (f *usageFinder) keep(part []byte) {
 func (f *usageFinder) take(last []byte) {
 	f.keep(last)
 	if f.taking {
-		f.usage.merge(f.value)
+		switch string(f.name) {
+		case "id":
+			f.id, _ = text(bytes.TrimSpace(f.value))
+		case "meta":
+			f.usage.mergeMeta(f.value)
+		default:
+			f.usage.merge(f.value)
+		}
 	}
 	f.taking = false
+}
+
+// wanted reports whether the value of the key that has passed is to be kept.
+func (f *usageFinder) wanted() bool {
+	switch string(f.name) {
+	case "usage":
+		return true
+	case "meta":
+		return f.meta
+	case "id":
+		return f.ids
+	}
+	return false
 }

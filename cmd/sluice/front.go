@@ -23,6 +23,7 @@ import (
 // Until planes are given it answers that the node is starting.
 type front struct {
 	logger   *slog.Logger
+	cors     *proxy.CORS // nil: no page may call
 	nodeID   atomic.Pointer[string]
 	planes   atomic.Pointer[planes]
 	stopping atomic.Bool // new requests are still served, on connections that end with them
@@ -72,6 +73,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // dispatch hands the request to the plane that owns its path.
 func (f *front) dispatch(w http.ResponseWriter, r *http.Request) {
 	path, err := proxy.CleanPath(r)
+	if !admin.Owns(path) && f.cors.Answer(w, r) { // management is not for pages
+		return
+	}
 	if err != nil {
 		f.refusePath(w, r, err)
 		return

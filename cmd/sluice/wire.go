@@ -61,9 +61,13 @@ type app struct {
 // The port is bound first, so that probes get an answer while the rest starts.
 // app.stop goes the other way round.
 func start(ctx context.Context, f *config.File, lookup config.Lookup, logger *slog.Logger) (*app, error) {
+	cors, err := proxy.NewCORS(f.Node.Gateway.CORSOrigins)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.cors_origins: %w", err)
+	}
 	a := &app{
 		file: f, lookup: lookup, logger: logger, fatal: make(chan error, 4),
-		faults: newFaults(lookup), cleanup: cleanups{logger: logger}, front: &front{logger: logger}, registry: prometheus.NewRegistry(),
+		faults: newFaults(lookup), cleanup: cleanups{logger: logger}, front: &front{logger: logger, cors: cors}, registry: prometheus.NewRegistry(),
 	}
 	a.kept.Store(math.MaxUint64) // until the log is open
 	for _, step := range []func(context.Context) error{
@@ -173,7 +177,7 @@ func (a *app) openPlanes(context.Context) error {
 	data, err := proxy.New(proxy.Options{
 		View: a.state.View, Gate: proxy.GateAdmitter(a.gate), Refresh: a.refresh,
 		MasterKey: g.MasterKey.Reveal(), NodeID: a.node.ID(), Mode: a.gate.Mode,
-		MaxBody: g.MaxBody, WriteTimeout: g.WriteTimeout,
+		MaxBody: g.MaxBody, MaxBodyMemory: g.BodyMemory, WriteTimeout: g.WriteTimeout,
 		Secret: a.secret, Logger: a.logger, Registerer: a.registry,
 	})
 	if err != nil {

@@ -50,6 +50,8 @@ window = "6s"
 drain = "5s"
 write_timeout = "7s"
 max_body = "1KiB"
+max_body_memory = "2MiB"
+cors_origins = ["https://a.example:8443", "*"]
 open_metrics = true
 [aliases]
 fast = "m"
@@ -124,7 +126,8 @@ default_fallbacks = ["o"]
 `)
 	wantNode := Settings{
 		Gateway: Gateway{Listen: "0.0.0.0:80", DataDir: "/var/lib/x", MasterKey: Secret{"os.environ/MASTER", "sk-master"},
-			Drain: 5 * time.Second, WriteTimeout: 7 * time.Second, MaxBody: 1024, OpenMetrics: true},
+			Drain: 5 * time.Second, WriteTimeout: 7 * time.Second, MaxBody: 1024, BodyMemory: 2 << 20,
+			CORSOrigins: []string{"https://a.example:8443", "*"}, OpenMetrics: true},
 		Cluster: Cluster{NodeID: "n1", Listen: "10.0.0.1:4100", Advertise: "n1.example.com:4100", Join: []string{"a:1", "b:2"},
 			BootstrapExpect: 3, Secret: Secret{"os.environ/SECRET", "cluster-secret-of-some-length"}, NonVoter: true, RaftMultiplier: 2.5,
 			SnapshotThreshold: 100, SnapshotInterval: 9 * time.Second},
@@ -210,6 +213,9 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"negative duration", base + "drain = \"-1s\"\n", "f.toml:3: gateway.drain: -1s is negative"},
 		{"window of nothing", base + "window = \"0s\"\n", "f.toml:3: gateway.window: 0s is too short"},
 		{"bad size", base + "max_body = \"20 apples\"\n", "f.toml:3: gateway.max_body: 20 apples is not a size; write max_body = \"20MiB\""},
+		{"memory for less than a body", base + "max_body_memory = \"1MiB\"\n", "f.toml:3: gateway.max_body_memory: is less than max_body"},
+		{"no origin", base + "cors_origins = [\"https://a.example/\"]\n", "f.toml:3: gateway.cors_origins[0]: https://a.example/ is not an origin"},
+		{"pattern of origins", base + "cors_origins = [\"https://*.example\"]\n", "f.toml:3: gateway.cors_origins[0]: https://*.example is not an origin"},
 		{"size of nothing", base + "max_body = 0\n", "f.toml:3: gateway.max_body: 0 is not a size"},
 		{"truth as text", base + "open_metrics = \"yes\"\n", "f.toml:3: gateway.open_metrics: is text, not true or false"},
 		{"bad word", base + "[log]\nlevel = \"loud\"\n", `f.toml:4: log.level: unknown value "loud"; use debug | info | warn | error`},

@@ -3,6 +3,8 @@ package config
 import (
 	"log/slog"
 	"math"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -24,9 +26,27 @@ func (r *reader) readGateway(t *table, g *Gateway) {
 	g.Drain = t.duration("drain", g.Drain, 0)
 	g.WriteTimeout = t.duration("write_timeout", g.WriteTimeout, time.Millisecond)
 	g.MaxBody = t.size("max_body", g.MaxBody)
+	g.BodyMemory = t.size("max_body_memory", max(g.BodyMemory, g.MaxBody))
+	if g.BodyMemory < g.MaxBody {
+		t.problem(t.at("max_body_memory"), "is less than max_body", "a body of that size could never be taken; write "+formatSize(max(g.MaxBody, 1<<30))+" or more")
+	}
+	g.CORSOrigins = t.origins("cors_origins")
 	g.OpenMetrics = t.boolean("open_metrics", g.OpenMetrics)
 	t.known = append(t.known, "window") // cluster-wide: read there
 	t.close()
+}
+
+// origins reads the origins of pages.
+func (t *table) origins(key string) []string {
+	const example = `"https://app.example.com"`
+	list := t.texts(key, example)
+	for i, o := range list {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.Contains(o, "*")) {
+			t.problem(index(t.at(key), i), o+" is not an origin", `write "*", or scheme, host and port without anything behind them: `+example)
+		}
+	}
+	return list
 }
 
 func (r *reader) readClusterTable(t *table, c *Cluster) {

@@ -150,6 +150,8 @@ func (w *writer) gateway(g Gateway, window time.Duration) {
 	w.duration("drain", g.Drain)
 	w.duration("write_timeout", g.WriteTimeout)
 	w.text("max_body", formatSize(g.MaxBody))
+	w.text("max_body_memory", formatSize(g.BodyMemory))
+	w.texts("cors_origins", g.CORSOrigins)
 	w.raw("open_metrics", g.OpenMetrics)
 }
 

@@ -31,6 +31,8 @@ type Gateway struct {
 	Drain        time.Duration // how long open streams may go on after SIGTERM
 	WriteTimeout time.Duration // for one write to a client
 	MaxBody      int64         // bytes, on the wire and unpacked
+	BodyMemory   int64         // bytes of all bodies that are held at once
+	CORSOrigins  []string      // whose pages may call the data plane; "*" is all
 	OpenMetrics  bool          // /metrics without the master key
 }
 
@@ -68,6 +70,7 @@ func defaultSettings() Settings {
 			Drain:        30 * time.Second,
 			WriteTimeout: 30 * time.Second,
 			MaxBody:      20 << 20,
+			BodyMemory:   1 << 30,
 		},
 		Cluster: Cluster{
 			Listen:            "127.0.0.1:4100",
