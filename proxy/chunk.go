@@ -12,6 +12,8 @@ type chunk struct {
 	usageAt  span   // the member with one comma beside it
 	choices  []byte // value of "choices"; nil if absent
 	nochoice bool   // "choices" is there and empty
+	start    bool   // the usage is that of the beginning
+	delta    []byte // what a Messages event adds to the answer; nil if nothing
 }
 
 var doneMark = []byte("[DONE]")
@@ -76,6 +78,9 @@ const choiceFrame = 72
 // tokens estimates what a chunk without usage carries: at least one token
 // where there is a choice.
 func (c *chunk) tokens() int64 {
+	if c.delta != nil {
+		return max(estimate(int64(len(c.delta)-deltaFrame)), 1)
+	}
 	if c.choices == nil || c.nochoice {
 		return 0
 	}

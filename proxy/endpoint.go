@@ -14,6 +14,8 @@ const (
 	chatCompletions
 	completions
 	embeddings
+	messages
+	countTokens
 	listModels
 	showModel
 )
@@ -34,6 +36,7 @@ type operation struct {
 	protocol protocol
 	streams  bool // answers can be event streams that carry usage on request
 	azure    bool // also below /openai/deployments/{model}
+	free     bool // not admitted by the limiter and counted nowhere
 }
 
 var (
@@ -46,6 +49,8 @@ var operations = [...]operation{
 	chatCompletions: {path: "/chat/completions", methods: posts, streams: true, azure: true},
 	completions:     {path: "/completions", methods: posts, streams: true, azure: true},
 	embeddings:      {path: "/embeddings", methods: posts, azure: true},
+	messages:        {path: "/messages", methods: posts, protocol: anthropicProtocol, streams: true},
+	countTokens:     {path: "/messages/count_tokens", methods: posts, protocol: anthropicProtocol, free: true},
 	listModels:      {path: "/models", methods: gets},
 	showModel:       {path: "/models", methods: gets}, // and a model's name
 }
@@ -59,6 +64,21 @@ func (e endpoint) protocol() protocol { return operations[e].protocol }
 // streams reports whether answers of the endpoint can be event streams that
 // carry usage on request.
 func (e endpoint) streams() bool { return operations[e].streams }
+
+// free reports whether requests of the endpoint are counted in no limit.
+func (e endpoint) free() bool { return operations[e].free }
+
+// spoken returns the protocol in which a request is answered: its endpoint's,
+// and where that does not tell, the one that its headers are of.
+func spoken(e endpoint, h http.Header) protocol {
+	switch e {
+	case noEndpoint, listModels, showModel:
+		if len(h["Anthropic-Version"]) > 0 {
+			return anthropicProtocol
+		}
+	}
+	return e.protocol()
+}
 
 // allow returns the value of Allow.
 func (e endpoint) allow() string { return strings.Join(operations[e].methods, ", ") }

@@ -26,6 +26,7 @@ type exchange struct {
 	id       Identity
 	model    fsm.Resolved // Model is nil until a model is resolved
 	target   *target      // nil until a deployment is chosen
+	foreign  bool         // it speaks another protocol than the client: everything is translated
 	receipt  Receipt      // nil until admitted
 	watch    watch        // over the call
 	callID   string
@@ -115,7 +116,9 @@ func (x *exchange) call(named string) error {
 		x.showMode(x.p.mode())
 		return err
 	}
-	x.showMode(x.receipt.Mode())
+	if x.receipt != nil {
+		x.showMode(x.receipt.Mode())
+	}
 	inflight := x.p.metrics.inflight.WithLabelValues(x.model.Model.Name)
 	inflight.Inc()
 	defer inflight.Dec()
@@ -163,12 +166,16 @@ func (x *exchange) prepare(named string) (*call, error) {
 		x.model = fsm.Resolved{}
 		return nil, err
 	}
-	if x.target, err = p.targets(x.view.Config()).pools[x.model.Model].pick(p.rand(), name); err != nil {
+	able, err := p.targets(x.view.Config()).pools[x.model.Model].serving(x.endpoint, name)
+	if err != nil {
+		return nil, err
+	}
+	if x.target, err = able.pick(p.rand(), name); err != nil {
 		return nil, err
 	}
 	c := &call{
-		target: x.target, endpoint: x.endpoint, model: x.target.Model,
-		stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
+		target: x.target, endpoint: x.target.provider.serves(x.endpoint), model: x.target.Model,
+		foreign: x.target.provider.serves(x.endpoint) != x.endpoint, stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
 	}
 	if c.model == "" || c.model == "*" {
 		c.model = x.model.Asked
@@ -177,8 +184,16 @@ func (x *exchange) prepare(named string) (*call, error) {
 	if model == f.model && f.plain {
 		model = "" // it is there already, byte for byte
 	}
-	ask := f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
-	if model != "" || ask {
+	ask := f.stream && x.endpoint.streams() && x.endpoint.protocol() == openAIProtocol && !f.asked && !x.target.NoStreamUsage
+	if x.foreign = c.foreign; x.foreign {
+		ask = false // the translator sees to it
+		own, err := translateRequest(c, body.b)
+		if err != nil {
+			return nil, err
+		}
+		p.buffers.put(body)
+		body = own
+	} else if model != "" || ask {
 		room := len(body.b) + len(model) + 64
 		out := p.buffers.sized(int64(room))
 		out.room(room)
@@ -199,6 +214,9 @@ func (x *exchange) prepare(named string) (*call, error) {
 
 // admit asks the limiter. Whatever follows, the receipt is settled by finish.
 func (x *exchange) admit() error {
+	if x.endpoint.free() {
+		return nil
+	}
 	before := x.p.now()
 	receipt, err := x.p.gate.Admit(x.r.Context(), limiter.Ticket{
 		Model: x.model.Group, Key: x.id.keyID(), Team: x.id.teamID(), Priority: x.id.priority(),
@@ -269,7 +287,7 @@ func (x *exchange) fail(err error) {
 		_ = x.rc.SetReadDeadline(time.Now().Add(unreadGrace))
 	}
 	x.modelHeaders()
-	e.write(x.w)
+	e.write(x.w, x.protocol(), x.callID)
 }
 
 // finish settles and accounts, whatever happened.
@@ -303,7 +321,7 @@ func (x *exchange) settle() {
 	x.settled = true
 	spent, _ := x.cost()
 	x.receipt.Settle(spent)
-	if x.usage.known && x.reserves() {
+	if x.usage.known && !x.usage.partial && x.reserves() {
 		x.p.learned.add(x.habit(), spent.Output)
 	}
 }
@@ -314,7 +332,11 @@ func (x *exchange) cost() (u limiter.Usage, estimated bool) {
 	case x.receipt == nil:
 		return u, false
 	case x.usage.known:
-		return x.usage.tokens(), false
+		u = x.usage.tokens()
+		if x.usage.partial && x.output > u.Output {
+			u.Output, estimated = x.output, true // the rest of the figures never came
+		}
+		return u, estimated
 	case x.failure && x.output == 0 && x.endpoint.streams():
 		return u, false // comments at most have reached the client
 	case x.billable:
@@ -360,6 +382,7 @@ func (x *exchange) log(spent limiter.Usage, estimated bool) {
 		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
 		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
 		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached),
+		slog.Int64("cache_creation_tokens", x.usage.created),
 		slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
 	}
 	if x.cause != nil {

@@ -86,7 +86,7 @@ func squeeze(p string) string {
 // notFound is the 404 of an unknown path. The path itself is not repeated: it
 // may hold what the caller took for a place to put a key.
 func notFound(path string) *Error {
-	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models."
+	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/messages and /v1/models."
 	switch lower := strings.ToLower(path); {
 	case strings.HasPrefix(path, "/v1/v1/"):
 		hint = "/v1 is there twice: the client appends it to a base URL that already ends in /v1."

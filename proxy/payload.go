@@ -37,6 +37,14 @@ func newPayload(pool *buffers, buf *buffer) *payload {
 
 func (p *payload) len() int { return p.size }
 
+// bytes returns the body. Only whoever holds a use may look at it.
+func (p *payload) bytes() []byte {
+	if p.own != nil {
+		return p.own
+	}
+	return p.buf.b
+}
+
 // open returns a reader from the start. It must be closed.
 //
 // The transport writes headers and body at once, and not one after the other,

@@ -177,6 +177,7 @@ func New(o Options) (*Proxy, error) {
 		fsm.ProviderMock:       mock{},
 		fsm.ProviderOpenAI:     openai,
 		fsm.ProviderCompatible: openai,
+		fsm.ProviderAnthropic:  &wire{transport: p.transport, dialect: anthropic{}},
 		fsm.ProviderAzure:      &wire{transport: p.transport, dialect: azure{}},
 	}
 	return p, nil

@@ -13,10 +13,12 @@ type streamer struct {
 	call  *call
 	res   *http.Response
 	in    *eventReader
+	turn  translator // nil where the client speaks the upstream's protocol
 
 	committed bool   // the status has gone down
-	finished  bool   // [DONE], or a finish_reason, or an error of the upstream's own
-	done      bool   // [DONE]: nothing can be missing
+	finished  bool   // [DONE], or a finish_reason, or message_stop, or an error of the upstream's own
+	done      bool   // [DONE] or message_stop: nothing can be missing
+	broken    error  // what the upstream sent cannot be translated
 	out       []byte // what goes down, where it is not a slice of the buffer
 	join      []byte // data of an event with several data lines
 	cut       []byte // the event last judged, without its usage
@@ -24,12 +26,17 @@ type streamer struct {
 }
 
 // stream passes an event stream on, byte for byte and event by event. Only
-// usage that the client did not ask for is taken out. The error is one that
+// usage that the client did not ask for is taken out; for a client of the other
+// protocol the events are translated. The error is one that
 // came before the first event; later ones become an event of their own.
 func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response) error {
 	buf := x.p.buffers.get()
 	defer x.p.buffers.put(buf)
 	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent)}
+	x.usage = newUsage(c.endpoint.protocol())
+	if x.foreign {
+		s.turn = x.translator(c)
+	}
 	for {
 		err := s.in.fill()
 		if err == nil {
@@ -38,7 +45,10 @@ func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response)
 				x.left(err)
 				return nil
 			}
-			continue
+			if s.broken == nil {
+				continue
+			}
+			err = s.broken
 		}
 		return s.end(err)
 	}
@@ -47,6 +57,9 @@ func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response)
 // pass relays the units that are in the buffer, in one write.
 func (s *streamer) pass() error {
 	s.out = s.out[:0]
+	if s.turn != nil {
+		return s.passTranslated()
+	}
 	// Units that stay as they are and follow each other go out as one slice
 	// of the buffer; only a change makes a copy.
 	var run []byte
@@ -107,18 +120,11 @@ func (s *streamer) judge(u unit) verdict {
 	if lines > 1 {
 		s.join = data
 	}
-	c := inspect(data)
-	switch {
-	case c.done:
-		s.done, s.finished = true, true
+	c := s.note(data)
+	if c.done {
 		return whole
-	case c.usage != nil:
-		s.x.usage.merge(c.usage)
 	}
-	s.finished = s.finished || c.finish || c.failed
-	s.x.output += c.tokens()
 	if c.failed {
-		s.x.failed(failure{"stream_error", badGateway("", nil)})
 		if clean, changed := s.x.withoutCredential(u.raw); changed {
 			s.cut = append(s.cut[:0], clean...)
 			return part
@@ -134,6 +140,30 @@ func (s *streamer) judge(u unit) verdict {
 	s.gone = lines > 1
 	s.cut = c.withoutUsage(s.cut[:0], u.raw, data, lines)
 	return part
+}
+
+// note reads what an event means for the gateway's books.
+func (s *streamer) note(data []byte) chunk {
+	c := s.inspect(data)
+	s.done = s.done || c.done
+	s.finished = s.finished || c.done || c.finish || c.failed
+	if c.usage != nil {
+		s.x.usage.merge(c.usage)
+		s.x.usage.partial = c.start || c.usage[0] != '{' && s.x.usage.partial
+	}
+	s.x.output += c.tokens()
+	if c.failed {
+		s.x.failed(failure{"stream_error", badGateway("", nil)})
+	}
+	return c
+}
+
+// inspect reads one event in the upstream's protocol.
+func (s *streamer) inspect(data []byte) chunk {
+	if s.x.usage.anthropic {
+		return inspectMessages(data)
+	}
+	return inspect(data)
 }
 
 // write sends bytes to the client, after the status if that has not gone yet.
@@ -172,8 +202,12 @@ var (
 // one that the gateway ended.
 func (s *streamer) end(err error) error {
 	x := s.x
-	if errors.Is(err, io.EOF) {
-		if sendErr := s.last(); sendErr != nil {
+	if s.broken == nil && errors.Is(err, io.EOF) {
+		sendErr := s.last()
+		if sendErr == nil && s.turn != nil {
+			sendErr = s.endTranslated()
+		}
+		if sendErr != nil {
 			x.left(sendErr)
 			return nil
 		}
@@ -185,6 +219,9 @@ func (s *streamer) end(err error) error {
 		return nil // the transport failed after the stream's own end, or after the error that it reported
 	}
 	f := explain(s.watch.ctx, err)
+	if s.broken != nil {
+		f = failure{"protocol", badGateway("The upstream sent something that is not part of its protocol.", s.broken)}
+	}
 	if errors.Is(err, errEventTooLarge) {
 		f = failure{"protocol", badGateway("An event of the upstream is larger than "+byteCount(int64(s.in.max))+".", err)}
 	}
@@ -197,9 +234,8 @@ func (s *streamer) end(err error) error {
 		return nil
 	}
 	// Half an event was never relayed, so this one stands by itself. No [DONE]
-	// follows: the answer is not whole.
-	event := append(append([]byte("data: "), f.err.encode()...), "\n\n"...)
-	if err := x.send(event); err != nil {
+	// and no message_stop follows: the answer is not whole.
+	if err := x.send(f.err.event(x.protocol(), x.callID)); err != nil {
 		x.left(err)
 	}
 	return nil
@@ -214,7 +250,7 @@ func (s *streamer) last() error {
 	}
 	if u.data {
 		data, _ := eventData(u.raw, nil)
-		if c := inspect(data); !c.json && !c.done {
+		if c := s.inspect(data); !c.json && !c.done {
 			return nil // cut in the middle
 		}
 	} else if u.raw[0] != '\n' && u.raw[0] != '\r' && u.raw[0] != ':' {
@@ -225,6 +261,9 @@ func (s *streamer) last() error {
 		raw = append(raw, '\n')
 	}
 	u.raw = append(raw, '\n')
+	if s.turn != nil {
+		return s.write(s.translated(nil, u))
+	}
 	switch s.judge(u) {
 	case whole:
 		return s.write(u.raw)

@@ -117,6 +117,8 @@ type scripted struct {
 	size   int
 }
 
+func (s scripted) serves(e endpoint) endpoint { return e }
+
 func (s scripted) prepare(*target, func(string) (string, error)) error { return nil }
 
 func (s scripted) send(context.Context, *call) (*http.Response, error) {

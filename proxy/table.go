@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"sluice/fsm"
 )
@@ -13,8 +14,8 @@ import (
 type target struct {
 	*fsm.Deployment
 	provider        provider
-	base            *url.URL                 // nil for the mock
-	urls            [embeddings + 1]*url.URL // by endpoint, for dialects where they do not depend on the model
+	base            *url.URL                  // nil for the mock
+	urls            [len(operations)]*url.URL // by endpoint, for dialects where they do not depend on the model
 	secret          string
 	credential      string   // header that carries the secret, "" for none
 	credentialValue []string // its value
@@ -83,6 +84,25 @@ func (p *Proxy) ready(m *fsm.Model) *pool {
 		out.targets = append(out.targets, t)
 	}
 	return out
+}
+
+// serving returns the deployments that can serve an endpoint; itself if all can.
+// The error is an *Error (400) if there are deployments and none can.
+func (t *pool) serving(e endpoint, model string) (*pool, error) {
+	if t == nil || !slices.ContainsFunc(t.targets, func(d *target) bool { return d.provider.serves(e) == noEndpoint }) {
+		return t, nil
+	}
+	able := &pool{}
+	for _, d := range t.targets {
+		if d.provider.serves(e) != noEndpoint {
+			able.weight += d.weight
+			able.targets = append(able.targets, d)
+		}
+	}
+	if len(able.targets) == 0 {
+		return nil, badRequest("model", "Model "+clip(model)+" does not serve "+e.path()+": its provider has nothing like it.")
+	}
+	return able, nil
 }
 
 // pick chooses a deployment at random by weight; random is uniform. The error
