@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/fsm"
@@ -306,6 +305,7 @@ func (x *exchange) finish() {
 		m.count(model, priority, "input", estimated, spent.Input)
 		m.count(model, priority, "output", estimated, spent.Output)
 		m.count(model, priority, "cached", estimated, spent.Cached)
+		m.count(model, priority, "cache_creation", estimated, x.usage.created)
 	}
 	x.p.metrics.requests.WithLabelValues(model, priority, strconv.Itoa(x.status)).Inc()
 	x.log(spent, estimated)
@@ -389,13 +389,4 @@ func (x *exchange) log(spent limiter.Usage, estimated bool) {
 		attrs = append(attrs, slog.String("error", x.withoutSecret(x.cause.Error())))
 	}
 	x.p.logger.LogAttrs(context.Background(), level, "request", attrs...)
-}
-
-// withoutSecret takes the deployment's credential out of a text that an
-// upstream had a part in.
-func (x *exchange) withoutSecret(s string) string {
-	if x.target == nil || x.target.secret == "" {
-		return s
-	}
-	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
 }

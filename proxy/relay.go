@@ -160,6 +160,15 @@ func (x *exchange) withoutCredential(b []byte) (clean []byte, changed bool) {
 	return bytes.ReplaceAll(b, secret, []byte("[redacted]")), true
 }
 
+// withoutSecret takes the deployment's credential out of a text that an
+// upstream had a part in.
+func (x *exchange) withoutSecret(s string) string {
+	if x.target == nil || x.target.secret == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
+}
+
 // usageFinder returns a finder of the usage in an answer of the upstream's.
 func (x *exchange) usageFinder() usageFinder {
 	return usageFinder{usage: newUsage(x.target.provider.serves(x.endpoint).protocol())}

@@ -157,7 +157,12 @@ func TestNothingIsInjectedWhereNothingStreams(t *testing.T) {
 // open sends a streaming request and returns the response with its body unread.
 func (r *rig) open(ctx context.Context, body string) *http.Response {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/chat/completions", strings.NewReader(body))
+	return r.openAt(ctx, "/v1/chat/completions", body)
+}
+
+func (r *rig) openAt(ctx context.Context, path, body string) *http.Response {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
