@@ -81,9 +81,7 @@ func foreignHeaders(h http.Header, p protocol) {
 	for _, name := range [...]string{"Etag", "Digest", "Content-Digest", "Repr-Digest", "Content-Md5", "Accept-Ranges"} {
 		delete(h, name)
 	}
-	if !strings.HasPrefix(h.Get("Content-Type"), "text/event-stream") {
-		h["Content-Type"] = jsonType
-	}
+	h["Content-Type"] = jsonType // a stream sets its own
 	from, to := "Request-Id", "X-Request-Id"
 	if p == anthropicProtocol {
 		from, to = to, from

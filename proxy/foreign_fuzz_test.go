@@ -30,11 +30,11 @@ func FuzzUpstreamStreams(f *testing.F) {
 	for _, c := range foreignCases() {
 		f.Add([]byte(c.sent), uint8(5), strings.Contains(c.sent, "message_start"))
 	}
-	openai, claude := streams(f, fsm.ProviderCompatible), streams(f, fsm.ProviderAnthropic)
+	fromOpenAI, fromAnthropic := streams(f, fsm.ProviderCompatible), streams(f, fsm.ProviderAnthropic)
 	f.Fuzz(func(t *testing.T, stream []byte, size uint8, anthropic bool) {
-		got := openai
+		got := fromOpenAI
 		if anthropic {
-			got = claude
+			got = fromAnthropic
 		}
 		for _, client := range []struct{ path, body string }{{"/v1/chat/completions", askedChat}, {"/v1/messages", messageStream}} {
 			whole := got(client.path, client.body, string(stream), max(len(stream), 1))

@@ -77,7 +77,7 @@ func foreignCases() []foreignCase {
 
 func (c *foreignCase) check(t *testing.T, r *rig, a answer) {
 	t.Helper()
-	if a.StatusCode != 200 || a.err != nil || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/event-stream") || a.Header.Get("Content-Length") != "" {
+	if a.StatusCode != 200 || a.err != nil || !(a.Header.Get("Content-Type") == "text/event-stream") || a.Header.Get("Content-Length") != "" {
 		t.Fatalf("%d %v %v %s", a.StatusCode, a.err, a.Header, a.body)
 	}
 	// A comment is a line of its own; what follows is the next event.
@@ -102,7 +102,8 @@ func (c *foreignCase) check(t *testing.T, r *rig, a answer) {
 func TestForeignStreams(t *testing.T) {
 	for _, c := range foreignCases() {
 		t.Run(c.name, func(t *testing.T) {
-			up := newRaw(t, func(conn net.Conn) { say(conn, sseHead+c.sent) })
+			head := strings.Replace(sseHead, "text/event-stream", "Text/Event-Stream;charset=UTF-8", 1)
+			up := newRaw(t, func(conn net.Conn) { say(conn, head+c.sent) })
 			r := newRig(t, c.cfg(up.url), nil)
 			c.check(t, r, r.post(c.path, c.body))
 			if body := up.requests()[0].body; !strings.Contains(body, `"stream":true`) || strings.Contains(body, "include_usage") != strings.HasSuffix(c.path, "messages") {
@@ -184,6 +185,33 @@ func TestForeignStreamsEndWithTheirEnd(t *testing.T) {
 		}
 		cancel()
 		res.Body.Close()
+	}
+}
+
+// TestForeignStreamsWithBigEvents: whatever the size of one, it arrives whole,
+// with the end and the usage behind it.
+func TestForeignStreamsWithBigEvents(t *testing.T) {
+	for _, n := range []int{70 << 10, 1500 << 10, 12 << 20} {
+		start := messageStart(`"input_tokens":25`) + messageEvent("content_block_start", `,"index":0,"content_block":{"type":"tool_use","id":"t0","name":"f","input":{}}`)
+		call := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":"` + strings.Repeat("x", n) + `"}}]},"finish_reason":null}]}` + "\n\n"
+		for _, c := range []struct {
+			path, body, sent, end string
+			cfg                   func(string) fsm.Config
+			usage                 limiter.Usage
+		}{
+			{"/v1/chat/completions", askedChat, start + jsonDelta(n) + blockStop + messageDelta(`"output_tokens":15`) + messageStop, "data: [DONE]\n\n", claude, limiter.Usage{Input: 25, Output: 15}},
+			{"/v1/messages", messageStream, call + finish + lastUsage + done, messageStop, one, limiter.Usage{Input: 11, Output: 5}},
+		} {
+			up := newRaw(t, func(conn net.Conn) { say(conn, sseHead+c.sent) })
+			r := newRig(t, c.cfg(up.url), nil)
+			a := r.post(c.path, c.body)
+			if got := strings.Count(a.body, "xxxxxxxx"); got != n/8 || !strings.HasSuffix(a.body, c.end) {
+				t.Errorf("%s, %d bytes: %d arrived, end %.80q", c.path, n, got*8, a.body[max(len(a.body)-80, 0):])
+			}
+			if u := r.gate.spent(t, 0); u != c.usage {
+				t.Errorf("%s: settled %+v", c.path, u)
+			}
+		}
 	}
 }
 

@@ -186,6 +186,9 @@ func (s *streamer) commit() {
 	x.ready = x.p.now()
 	x.responseHeaders(s.res)
 	h := x.w.Header()
+	if s.turn != nil {
+		h["Content-Type"] = eventStream
+	}
 	h["Cache-Control"] = noCache
 	h["X-Accel-Buffering"] = no
 	x.status, x.billable = s.res.StatusCode, true
