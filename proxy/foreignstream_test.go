@@ -56,7 +56,7 @@ func foreignCases() []foreignCase {
 			[]string{`"role"`, "🚀", `{"error":{"message":"The upstream broke off`}, end},
 		{"no JSON to chat", chat, askedChat, start + blockStart + textDelta + "data: hello\n\n" + messageStop, claude,
 			[]string{`"role"`, "🚀", `{"error":{"message":"The upstream sent something`}, limiter.Usage{Input: 25, Output: 3}},
-		{"text to Messages", "/v1/messages", messageStream, ": hi\n\n" + deltaBare + finish + lastUsage + done, one,
+		{"text to Messages", "/v1/messages", messageStream, ": hi\n\n" + deltaBare + finish + lastUsage + done + ": hi\n\n", one,
 			[]string{": hi", "message_start", "content_block_start", `"text":"日本 🚀"`, "content_block_stop", `"stop_reason":"end_turn"`, "message_stop"}, eleven},
 		{"no [DONE] to Messages", "/v1/messages", messageStream, deltaBare + finish + lastUsage, one,
 			[]string{"message_start", "content_block_start", "🚀", "content_block_stop", `"output_tokens":5`, "message_stop"}, eleven},
@@ -70,6 +70,8 @@ func foreignCases() []foreignCase {
 			[]string{"message_start", "content_block_start", "🚀", `{"type":"error","error":{"type":"rate_limit_error","message":"oh"}}`}, limiter.Usage{Input: 32, Output: 1}},
 		{"cut to Messages", "/v1/messages", messageStream, deltaBare + "data: {\"cho", one,
 			[]string{"message_start", "content_block_start", "🚀", `event: error`}, limiter.Usage{Input: 32, Output: 1}},
+		{"the end of another choice to Messages", "/v1/messages", messageStream, deltaBare + strings.Replace(finish, `"index":0`, `"index":1`, 1), one,
+			[]string{"message_start", "content_block_start", "🚀", `event: error`}, limiter.Usage{Input: 32, Output: 2}},
 		{"no JSON to Messages", "/v1/messages", messageStream, deltaBare + "data: hello\n\n" + done, one,
 			[]string{"message_start", "content_block_start", "🚀", `event: error`}, limiter.Usage{Input: 32, Output: 1}},
 	}

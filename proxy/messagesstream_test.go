@@ -72,6 +72,7 @@ func messageCases() []streamCase {
 		{"error of the upstream's own", messageStream, start + textDelta + messageEvent("error", `,"error":{"type":"overloaded_error","message":"Overloaded"}`), "", limiter.Usage{Input: 25, Output: 3}},
 		{"no message_stop", messageStream, start + textDelta + messageDelta(`"output_tokens":15`), start + textDelta + messageDelta(`"output_tokens":15`) + "…", end},
 		{"cut in an event", messageStream, start + textDelta + "event: content_block_delta\ndata: {\"ty", start + textDelta + "…", limiter.Usage{Input: 25, Output: 3}},
+		{"null, then cut", messageStream, start + textDelta + messageEvent("message_delta", `,"delta":{},"usage":null`), start + textDelta + messageEvent("message_delta", `,"delta":{},"usage":null`) + "…", limiter.Usage{Input: 25, Output: 3}},
 		{"zeros are figures", messageStream, messageEvents(`"input_tokens":0,"output_tokens":0`, `"output_tokens":0`), "", limiter.Usage{}},
 	}
 	return append(cases, big(70<<10), big(1500<<10), big(12<<20))
