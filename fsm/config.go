@@ -37,7 +37,7 @@ type Model struct {
 // Deployment is one upstream of a model.
 type Deployment struct {
 	ID           string        `json:"id"`
-	Provider     string        `json:"provider"`        // openai | azure | openai_compatible | mock (anthropic: not yet served)
+	Provider     string        `json:"provider"`        // openai | anthropic | azure | openai_compatible | mock
 	Model        string        `json:"model,omitempty"` // the name sent upstream; "" or "*": the name the client asked for
 	APIBase      string        `json:"api_base,omitempty"`
 	APIKey       string        `json:"api_key,omitempty"`     // a reference: os.environ/NAME

@@ -21,6 +21,7 @@ const (
 	DefaultFirstByteTimeout = 120 * time.Second
 	DefaultIdleTimeout      = 60 * time.Second
 	openAIBase              = "https://api.openai.com/v1"
+	anthropicBase           = "https://api.anthropic.com" // its clients append /v1 themselves
 )
 
 // DefaultConfig returns the configuration of an empty file. Loaders start from
@@ -68,8 +69,11 @@ func (m *Model) normalize() {
 			w := *d.Weight
 			d.Weight = &w
 		}
-		if d.Provider == ProviderOpenAI {
+		switch d.Provider {
+		case ProviderOpenAI:
 			setDefault(&d.APIBase, openAIBase)
+		case ProviderAnthropic:
+			setDefault(&d.APIBase, anthropicBase)
 		}
 		switch {
 		case d.ID != "":

@@ -17,10 +17,14 @@ import (
 // Providers that deployments name.
 const (
 	ProviderOpenAI     = "openai"
+	ProviderAnthropic  = "anthropic"
 	ProviderAzure      = "azure"
 	ProviderCompatible = "openai_compatible"
 	ProviderMock       = "mock"
 )
+
+// providers is how their list reads in a message.
+const providers = "openai, anthropic, azure, openai_compatible or mock"
 
 const (
 	maxName     = 255 // bytes of a model, alias, deployment or priority name
@@ -167,14 +171,17 @@ func (v *validator) provider(path string, d *Deployment) {
 		if d.APIKey == "" && d.APIBase == openAIBase {
 			v.add(path+".api_key", `write api_key = "os.environ/OPENAI_API_KEY"`, "openai needs a key")
 		}
+	case ProviderAnthropic:
+		v.base(path, d, true)
+		if d.APIKey == "" && d.APIBase == anthropicBase {
+			v.add(path+".api_key", `write api_key = "os.environ/ANTHROPIC_API_KEY"`, "anthropic needs a key")
+		}
 	case ProviderCompatible, ProviderAzure:
 		v.base(path, d, true)
-	case "anthropic":
-		v.add(path+".provider", "use openai, azure, openai_compatible or mock", "anthropic is not served by this version")
 	case "":
-		v.add(path+".provider", "set openai, azure, openai_compatible or mock", "the deployment has no provider")
+		v.add(path+".provider", "set "+providers, "the deployment has no provider")
 	default:
-		v.add(path+".provider", "use openai, azure, openai_compatible or mock", "unknown provider %q", d.Provider)
+		v.add(path+".provider", "use "+providers, "unknown provider %q", d.Provider)
 	}
 }
 
@@ -182,8 +189,11 @@ func (v *validator) provider(path string, d *Deployment) {
 func (v *validator) base(path string, d *Deployment, needed bool) {
 	path += ".api_base"
 	remedy := `write api_base = "https://host/v1"`
-	if d.Provider == ProviderAzure {
+	switch d.Provider {
+	case ProviderAzure:
 		remedy = `write api_base = "https://NAME.openai.azure.com"`
+	case ProviderAnthropic:
+		remedy = `write api_base = "` + anthropicBase + `"`
 	}
 	if d.APIBase == "" {
 		if needed {

@@ -16,7 +16,12 @@ func (x *exchange) reckon() {
 }
 
 // ask asks the limiter. Whatever follows, the receipt is to be settled.
+//
+// There is none for what no limit counts.
 func (x *exchange) ask() (Receipt, error) {
+	if x.endpoint.free() {
+		return nil, nil
+	}
 	before := x.p.now()
 	receipt, err := x.p.gate.Admit(x.r.Context(), limiter.Ticket{
 		Model: x.model.Group, Key: x.id.keyID(), Team: x.id.teamID(), Priority: x.id.priority(),

@@ -44,7 +44,7 @@ func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 		tried = append(tried, x.target)
 		s := situation{class: f.class, forbid: f.forbid, made: x.attempts, waits: waits, before: before}
 		s.bound, s.fallback = x.bound(asked, gone)
-		next := pool.pick(x.p.rand(), now, tried)
+		next, _ := x.next(pool, x.model, tried)
 		s.other = next != nil
 		s.floor, _ = pool.rest(now)
 		if x.target.lone {
@@ -63,7 +63,7 @@ func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 		}
 		if move == again {
 			tried, waits, before = nil, waits+1, wait
-			if next = pool.pick(x.p.rand(), x.p.now(), nil); next == nil {
+			if next, _ = x.next(pool, x.model, nil); next == nil {
 				return &fault{class: foreign, err: pool.unavailable(x.p.now(), x.model.Asked)}
 			}
 		}
@@ -74,6 +74,10 @@ func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 // attempt calls the exchange's deployment once and relays what it answers. nil
 // means that the client has its answer, whole or not.
 func (x *exchange) attempt() *fault {
+	c, err := x.outgoing()
+	if err != nil {
+		return &fault{class: foreign, err: err}
+	}
 	x.attempts++
 	up := x.view.Config().Upstream
 	w := &x.watch
@@ -85,7 +89,6 @@ func (x *exchange) attempt() *fault {
 		x.sent = now
 	}
 	x.target.health.call(now)
-	c := x.outgoing()
 	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	res, err := x.target.provider.send(w.ctx, c)

@@ -15,6 +15,8 @@ type chunk struct {
 	text     int64  // of a typed event: the tokens that its text may be
 	id       string // of a typed event: the response it is about; "" for most
 	sequence int64  // of a typed event
+	start    bool   // the usage is that of the beginning
+	delta    []byte // what a Messages event adds to the answer; nil if nothing
 }
 
 var doneMark = []byte("[DONE]")
@@ -79,6 +81,9 @@ const choiceFrame = 72
 // tokens estimates what a chunk without usage carries: at least one token
 // where there is a choice.
 func (c *chunk) tokens() int64 {
+	if c.delta != nil {
+		return max(estimate(int64(len(c.delta)-deltaFrame)), 1)
+	}
 	if c.choices == nil || c.nochoice {
 		return c.text
 	}

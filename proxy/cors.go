@@ -61,7 +61,7 @@ func (c *CORS) Answer(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := origins[0]
 	if len(origins) > 1 || !c.any && !c.origins[origin] {
 		if preflight {
-			WriteError(w, &Error{Status: http.StatusForbidden, Type: typeInvalid, Message: "Pages of this origin may not call this gateway (gateway.cors_origins)."})
+			WriteError(w, r, &Error{Status: http.StatusForbidden, Type: typeInvalid, Message: "Pages of this origin may not call this gateway (gateway.cors_origins)."})
 		}
 		return preflight
 	}

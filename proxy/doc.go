@@ -16,5 +16,7 @@
 // Bytes are relayed as they came. In a request only the value of "model" and
 // stream_options.include_usage are spliced; in an answer nothing is changed
 // (its "model" is what the upstream wrote), except that usage which the client
-// did not ask for is taken out of a stream again.
+// did not ask for is taken out of a stream again. Where a deployment speaks
+// another protocol than the client all of that is translated by package
+// translate.
 package proxy

@@ -14,6 +14,8 @@ const (
 	chatCompletions
 	completions
 	embeddings
+	messages
+	countTokens
 	listModels
 	showModel
 	responses
@@ -59,7 +61,7 @@ type operation struct {
 	streams  bool // answers can be event streams that carry usage on request
 	typed    bool // answers can be event streams that name the type of each event, and carry usage anyhow
 	form     bool // requests can be multipart forms
-	free     bool // answers cost no tokens
+	free     bool // not admitted by the limiter and counted nowhere: nothing is generated
 	azure    bool // also below /openai/deployments/{model}
 	product  product
 }
@@ -74,6 +76,8 @@ var operations = [...]operation{
 	chatCompletions: {path: "/chat/completions", methods: posts, streams: true, azure: true, product: texts},
 	completions:     {path: "/completions", methods: posts, streams: true, azure: true, product: texts},
 	embeddings:      {path: "/embeddings", methods: posts, azure: true},
+	messages:        {path: "/messages", methods: posts, protocol: anthropicProtocol, streams: true, product: texts},
+	countTokens:     {path: "/messages/count_tokens", methods: posts, protocol: anthropicProtocol, free: true},
 	listModels:      {path: "/models", methods: gets},
 	showModel:       {path: "/models", methods: gets}, // and a model's name
 
@@ -111,8 +115,20 @@ func (e endpoint) typed() bool { return operations[e].typed }
 // product returns what answers of the endpoint are made of.
 func (e endpoint) product() product { return operations[e].product }
 
-// free reports whether answers of the endpoint cost no tokens.
+// free reports whether requests of the endpoint are counted in no limit.
 func (e endpoint) free() bool { return operations[e].free }
+
+// spoken returns the protocol in which a request is answered: its endpoint's,
+// and where that does not tell, the one that its headers are of.
+func spoken(e endpoint, h http.Header) protocol {
+	switch e {
+	case noEndpoint, listModels, showModel:
+		if len(h["Anthropic-Version"]) > 0 {
+			return anthropicProtocol
+		}
+	}
+	return e.protocol()
+}
 
 // allow returns the value of Allow.
 func (e endpoint) allow() string { return strings.Join(operations[e].methods, ", ") }

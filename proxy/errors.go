@@ -68,16 +68,22 @@ func (e *Error) encode() []byte {
 	if e.Param != "" {
 		env.Error.Param = &e.Param
 	}
+	return encodeJSON(&env)
+}
+
+// encodeJSON encodes what consists of strings and pointers to them, which
+// cannot fail, without a line break at its end.
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	// Strings and a pointer to one cannot fail to encode.
-	_ = enc.Encode(&env)
+	_ = enc.Encode(v)
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// write sends e as the whole response.
-func (e *Error) write(w http.ResponseWriter) {
+// write sends e as the whole response, in the protocol that the client speaks.
+// callID is what Anthropic's clients show as the request's id.
+func (e *Error) write(w http.ResponseWriter, p protocol, callID string) {
 	h := w.Header()
 	if e.LimitedBy != "" {
 		h["X-Sluice-Limited-By"] = []string{e.LimitedBy}
@@ -91,19 +97,10 @@ func (e *Error) write(w http.ResponseWriter) {
 	if e.Accept != "" {
 		h["Accept-Encoding"] = []string{e.Accept}
 	}
-	writeJSON(w, e.Status, e.encode())
-}
-
-// WriteError answers with err: as it says if it is an *Error, else as a 500
-// that tells nothing.
-func WriteError(w http.ResponseWriter, err error) { asError(err).write(w) }
-
-func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
+	if p == anthropicProtocol {
+		h["Request-Id"] = []string{callID}
 	}
-	return &Error{Status: http.StatusInternalServerError, Type: typeUnavailable, Message: "Internal error.", cause: err}
+	writeJSON(w, e.Status, e.encodeAs(p, callID))
 }
 
 var jsonType = []string{"application/json"}

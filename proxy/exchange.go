@@ -21,6 +21,7 @@ type exchange struct {
 	id       Identity
 	model    fsm.Resolved // Model is nil until a model is resolved
 	target   *target      // nil until a deployment is chosen
+	foreign  bool         // it speaks another protocol than the client: everything is translated
 	tied     *target      // a deployment of the only account that can serve the request; nil: any may
 	receipt  Receipt      // nil until admitted
 	watch    watch        // over the call
@@ -41,8 +42,10 @@ type exchange struct {
 	body      *buffer  // as the client sent it, until same has it
 	same      *payload // the body where it goes up as it is; nil where it never did
 	out       call     // the newest attempt
-	attempts  int64    // calls of upstreams
-	fallbacks int64    // models that stood in
+	turned    *payload // the body translated for turnedFor; nil where it was not
+	turnedFor *target
+	attempts  int64 // calls of upstreams
+	fallbacks int64 // models that stood in
 
 	sent     time.Time // when the first call went up; zero before
 	ready    time.Time // when its answer began

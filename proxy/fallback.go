@@ -45,7 +45,9 @@ func (x *exchange) first() (*fault, error) {
 		x.showMode(x.p.mode())
 		return nil, err
 	}
-	x.showMode(x.receipt.Mode())
+	if x.receipt != nil {
+		x.showMode(x.receipt.Mode())
+	}
 	return x.try(x.model.Model, []fsm.Resolved{x.model}), nil
 }
 
@@ -78,7 +80,9 @@ func (x *exchange) standIn(names []string, gone *[]fsm.Resolved, f *fault) bool 
 			x.abandon(f, 0)
 			x.target, x.receipt, x.settled = t, receipt, false
 			x.fallbacks++
-			x.showMode(receipt.Mode())
+			if receipt != nil {
+				x.showMode(receipt.Mode())
+			}
 			return true
 		}
 		x.model = before

@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "sluice_limited_total", Help: "Requests refused by a limit.",
 		}, []string{"model", "priority", "scope", "dimension"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_tokens_total", Help: "Tokens recorded; kind is input, output, cached (a part of input) or reasoning (a part of output).",
+			Name: "sluice_tokens_total", Help: "Tokens recorded; kind is input, output, a part of input (cached, cache_creation) or of output (reasoning).",
 		}, []string{"model", "priority", "kind", "estimated"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_upstream_failures_total", Help: "Calls that an upstream failed.",

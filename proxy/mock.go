@@ -24,6 +24,9 @@ const (
 	mockCreated        = `"created":1677610602`
 )
 
+// serves: the mock speaks every protocol.
+func (mock) serves(e endpoint) endpoint { return e }
+
 func (mock) prepare(*target, func(string) (string, error)) error { return nil }
 
 func (mock) send(ctx context.Context, c *call) (*http.Response, error) {
@@ -63,6 +66,10 @@ func mockAnswer(contentType string, body io.ReadCloser) *http.Response {
 func mockBody(c *call) []byte {
 	b := make([]byte, 0, 320+len(c.target.MockResponse))
 	switch c.endpoint {
+	case messages:
+		return mockMessage(b, c)
+	case countTokens:
+		return append(b, `{"input_tokens":10}`...)
 	case embeddings:
 		b = append(b, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.0,0.5,1.0]}],"model":`...)
 		b = appendText(b, c.model)
@@ -91,6 +98,9 @@ func mockHead(b []byte, object, model string) []byte {
 // mockEvents is a stream in several events: the words of the answer, the end,
 // the usage if it was asked for, and [DONE].
 func mockEvents(c *call) [][]byte {
+	if c.endpoint == messages {
+		return mockMessageEvents(c)
+	}
 	usage := ""
 	if c.usage {
 		usage = `,"usage":null`

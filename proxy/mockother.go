@@ -70,13 +70,13 @@ func mockKept(c *call) *http.Response {
 func mockResponse(c *call, status string, whole bool) string {
 	output, usage := "[]", "null"
 	if whole {
-		output, usage = "["+mockMessage(c, "completed", true)+"]", mockResponseUsage
+		output, usage = "["+mockItem(c, "completed", true)+"]", mockResponseUsage
 	}
 	return `{"id":"` + mockResponseID + `","object":"response",` + mockCreatedAt + `,"status":"` + status + `","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":` +
 		string(appendText(nil, c.model)) + `,"output":` + output + `,"parallel_tool_calls":true,"temperature":1.0,"tool_choice":"auto","tools":[],"top_p":1.0,"usage":` + usage + `}`
 }
 
-func mockMessage(c *call, status string, whole bool) string {
+func mockItem(c *call, status string, whole bool) string {
 	content := "[]"
 	if whole {
 		content = "[" + mockPart(c.target.MockResponse) + "]"
@@ -98,14 +98,14 @@ func mockResponseEvents(c *call) [][]byte {
 	whole := c.target.MockResponse
 	event("response.created", `"response":`+mockResponse(c, "in_progress", false))
 	event("response.in_progress", `"response":`+mockResponse(c, "in_progress", false))
-	event("response.output_item.added", `"output_index":0,"item":`+mockMessage(c, "in_progress", false))
+	event("response.output_item.added", `"output_index":0,"item":`+mockItem(c, "in_progress", false))
 	event("response.content_part.added", item+`"part":`+mockPart(""))
 	for _, word := range strings.SplitAfter(whole, " ") {
 		event("response.output_text.delta", item+`"delta":`+string(appendText(nil, word))+`,"logprobs":[]`)
 	}
 	event("response.output_text.done", item+`"text":`+string(appendText(nil, whole))+`,"logprobs":[]`)
 	event("response.content_part.done", item+`"part":`+mockPart(whole))
-	event("response.output_item.done", `"output_index":0,"item":`+mockMessage(c, "completed", true))
+	event("response.output_item.done", `"output_index":0,"item":`+mockItem(c, "completed", true))
 	event("response.completed", `"response":`+mockResponse(c, "completed", true))
 	return events
 }

@@ -13,6 +13,11 @@ import (
 // wildcard. Wildcards themselves are shown on request only: they cannot be called.
 func (x *exchange) listModels() error {
 	names := x.id.modelNames(x.view.Config(), x.r.URL.Query().Get("return_wildcard_routes") == "true")
+	if x.protocol() == anthropicProtocol {
+		x.status = http.StatusOK
+		writeJSON(x.w, http.StatusOK, anthropicModels(names))
+		return nil
+	}
 	b := []byte(`{"data":[`)
 	for i, name := range names {
 		if i > 0 {
@@ -31,7 +36,11 @@ func (x *exchange) showModel(name string) error {
 		return err
 	}
 	x.status = http.StatusOK
-	writeJSON(x.w, http.StatusOK, appendModel(nil, name))
+	entry := appendModel
+	if x.protocol() == anthropicProtocol {
+		entry = appendAnthropicModel
+	}
+	writeJSON(x.w, http.StatusOK, entry(nil, name))
 	return nil
 }
 
@@ -39,6 +48,30 @@ func (x *exchange) showModel(name string) error {
 func appendModel(b []byte, name string) []byte {
 	b = appendText(append(b, `{"id":`...), name)
 	return append(b, `,"object":"model","created":1677610602,"owned_by":"openai"}`...)
+}
+
+// anthropicModels is the list in the shape that Anthropic's clients read: one
+// page with everything.
+func anthropicModels(names []string) []byte {
+	b := []byte(`{"data":[`)
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendAnthropicModel(b, name)
+	}
+	if len(names) == 0 {
+		return append(b, `],"has_more":false,"first_id":null,"last_id":null}`...)
+	}
+	b = appendText(append(b, `],"has_more":false,"first_id":`...), names[0])
+	return append(appendText(append(b, `,"last_id":`...), names[len(names)-1]), '}')
+}
+
+// appendAnthropicModel appends one entry; it was created when appendModel's was.
+func appendAnthropicModel(b []byte, name string) []byte {
+	b = appendText(append(b, `{"type":"model","id":`...), name)
+	b = appendText(append(b, `,"display_name":`...), name)
+	return append(b, `,"created_at":"2023-02-28T18:56:42Z"}`...)
 }
 
 // modelNames returns what the sender may use.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/limiter"
@@ -52,7 +51,7 @@ func (x *exchange) fail(err error) {
 		_ = x.rc.SetReadDeadline(time.Now().Add(unreadGrace))
 	}
 	x.modelHeaders()
-	e.write(x.w)
+	e.write(x.w, x.protocol(), x.callID)
 }
 
 // finish settles and accounts, whatever happened.
@@ -71,6 +70,7 @@ func (x *exchange) finish() {
 		m.count(model, priority, "input", estimated, spent.Input)
 		m.count(model, priority, "output", estimated, spent.Output)
 		m.count(model, priority, "cached", estimated, spent.Cached)
+		m.count(model, priority, "cache_creation", estimated, x.usage.created)
 		m.count(model, priority, "reasoning", estimated, x.usage.reasoning)
 	}
 	x.p.memory.put(x.held.taken)
@@ -88,7 +88,7 @@ func (x *exchange) settle() {
 	x.settled = true
 	spent, _ := x.cost()
 	x.receipt.Settle(spent)
-	if x.usage.known && x.reserves() {
+	if x.usage.known && !x.usage.partial && x.reserves() {
 		x.p.learned.add(x.habit(), spent.Output)
 	}
 }
@@ -96,10 +96,14 @@ func (x *exchange) settle() {
 // cost is what the request consumed, as far as anybody said.
 func (x *exchange) cost() (u limiter.Usage, estimated bool) {
 	switch {
-	case x.receipt == nil, x.endpoint.free():
+	case x.receipt == nil:
 		return u, false
 	case x.usage.known:
-		return x.usage.tokens(), false
+		u = x.usage.tokens()
+		if x.usage.partial && x.output > u.Output {
+			u.Output, estimated = x.output, true // the rest of the figures never came
+		}
+		return u, estimated
 	case x.failure && x.output == 0 && x.endpoint.product() != figures:
 		return u, false // comments at most have reached the client
 	case x.billable:
@@ -145,19 +149,11 @@ func (x *exchange) log(spent limiter.Usage, estimated bool) {
 		slog.String("model", x.model.Group), slog.String("deployment", x.deployment()),
 		slog.String("key", x.id.keyID()), slog.String("team", x.id.teamID()), slog.String("priority", x.id.priority()),
 		slog.Int64("input_tokens", spent.Input), slog.Int64("output_tokens", spent.Output), slog.Int64("cached_tokens", spent.Cached), slog.Int64("reasoning_tokens", x.usage.reasoning),
+		slog.Int64("cache_creation_tokens", x.usage.created),
 		slog.Int64("attempts", x.attempts), slog.Bool("usage_estimated", estimated), slog.Duration("duration", x.p.now().Sub(x.start)),
 	}
 	if x.cause != nil {
 		attrs = append(attrs, slog.String("error", x.withoutSecret(x.cause.Error())))
 	}
 	x.p.logger.LogAttrs(context.Background(), level, "request", attrs...)
-}
-
-// withoutSecret takes the deployment's credential out of a text that an
-// upstream had a part in.
-func (x *exchange) withoutSecret(s string) string {
-	if x.target == nil || x.target.secret == "" {
-		return s
-	}
-	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
 }

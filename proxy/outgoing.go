@@ -1,30 +1,49 @@
 package proxy
 
-// outgoing makes the call of the exchange's deployment. Its payload is the
-// exchange's until the next one, or the end.
-func (x *exchange) outgoing() *call {
+import "sluice/fsm"
+
+// callOf returns the call of a deployment as model m, without a body.
+func (x *exchange) callOf(t *target, m fsm.Resolved) call {
 	f := &x.fields
-	c := &x.out
-	*c = call{
-		target: x.target, endpoint: x.endpoint, model: x.target.Model,
+	c := call{
+		target: t, endpoint: t.provider.serves(x.endpoint), model: t.Model,
 		stream: f.stream, usage: f.asked && f.stream, header: x.r.Header, query: x.r.URL.RawQuery,
 	}
 	if c.model == "" || c.model == "*" {
-		c.model = x.model.Asked
+		c.model = m.Asked
 	}
+	c.foreign = c.endpoint != x.endpoint
+	// A translator sees to usage by itself; Messages have it anyhow.
+	c.hide = f.stream && !f.asked && !t.NoStreamUsage && !c.foreign && c.endpoint.streams() && c.endpoint.protocol() == openAIProtocol
+	c.usage = c.usage || c.hide
+	return c
+}
+
+// outgoing makes the call of the exchange's deployment. Its payload is the
+// exchange's until the next one, or the end. The error is one of translation.
+func (x *exchange) outgoing() (*call, error) {
+	f := &x.fields
+	c := &x.out
+	*c = x.callOf(x.target, x.model)
+	x.foreign = c.foreign
 	model := c.model
 	if model == f.model && f.plain {
 		model = "" // it is there already, byte for byte
 	}
-	c.hide = f.stream && x.endpoint.streams() && !f.asked && !x.target.NoStreamUsage
-	c.usage = c.usage || c.hide
-	if model == "" && !c.hide {
+	switch {
+	case c.foreign:
+		var err error
+		if c.payload, err = x.translated(c); err != nil {
+			return nil, err
+		}
+		x.turned, x.turnedFor = nil, nil
+	case model == "" && !c.hide:
 		if x.same == nil {
 			x.same = newPayload(&x.p.buffers, x.body)
 			x.body = nil
 		}
 		c.payload = x.same.again()
-	} else {
+	default:
 		c.payload = x.rewritten(model, c.hide)
 	}
 	if f.form != nil {
@@ -34,7 +53,21 @@ func (x *exchange) outgoing() *call {
 	x.payload = c.payload
 	x.bodySize = int64(c.payload.len())
 	x.expect(f, x.bodySize)
-	return c
+	return c, nil
+}
+
+// translated returns the body of a foreign call. It is kept for the call that
+// follows the choice of its deployment.
+func (x *exchange) translated(c *call) (*payload, error) {
+	if x.turnedFor == c.target {
+		return x.turned, nil
+	}
+	b, err := translateRequest(c, x.bytes())
+	if err != nil {
+		return nil, err
+	}
+	x.turned, x.turnedFor = newPayload(&x.p.buffers, b), c.target
+	return x.turned, nil
 }
 
 // rewritten returns the body with what must change for a deployment.
@@ -62,4 +95,5 @@ func (x *exchange) forget() {
 	}
 	x.p.buffers.put(x.body)
 	x.same, x.body = nil, nil
+	x.turned, x.turnedFor = nil, nil
 }

@@ -44,7 +44,6 @@ func TestOtherEndpointsPassThroughAndAreCounted(t *testing.T) {
 		{"rerank by searches", "/v1/rerank", `{"model":"m"}`, "/v1/rerank", `{"meta":{"billed_units":{"search_units":1}}}`, limiter.Usage{Input: asked(`{"model":"m"}`)}},
 		{"rerank with a total", "/v1/rerank", `{"model":"m"}`, "/v1/rerank", `{"usage":{"total_tokens":815}}`, limiter.Usage{Input: 815}},
 		{"compaction", "/v1/responses/compact", `{"model":"m"}`, "/v1/responses/compact", `{"id":"resp_c","usage":{"input_tokens":5,"output_tokens":6}}`, limiter.Usage{Input: 5, Output: 6}},
-		{"count of tokens", "/v1/responses/input_tokens", `{"model":"m"}`, "/v1/responses/input_tokens", `{"input_tokens":11}`, limiter.Usage{}},
 		{"Azure's path", "/openai/deployments/m/audio/transcriptions", formOf(filePart, "x"), "/v1/audio/transcriptions", `{"usage":{"input_tokens":5,"output_tokens":6}}`, limiter.Usage{Input: 5, Output: 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,6 +73,20 @@ func TestOtherEndpointsPassThroughAndAreCounted(t *testing.T) {
 				t.Errorf("settled %+v, want %+v", u, c.want)
 			}
 		})
+	}
+}
+
+func TestCountsOfTokensAreCountedInNoLimit(t *testing.T) {
+	up := newRaw(t, func(c net.Conn) { say(c, jsonAnswer("200 OK", `{"input_tokens":11}`)) })
+	r := newRig(t, renamed(up.url), nil)
+	if a := r.post("/v1/responses/input_tokens", `{"model":"m"}`); a.StatusCode != 200 || a.body != `{"input_tokens":11}` {
+		t.Fatalf("%d %s", a.StatusCode, a.body)
+	}
+	if got := up.requests()[0]; got.body != `{"model":"their/model"}` || got.uri != "/v1/responses/input_tokens" {
+		t.Errorf("%s went up to %s", got.body, got.uri)
+	}
+	if n := len(r.gate.tickets); n != 0 {
+		t.Errorf("%d admissions", n)
 	}
 }
 
@@ -190,7 +203,6 @@ func TestEstimatesOfOtherEndpointsWhereTokensAreReserved(t *testing.T) {
 		want       limiter.Usage
 	}{
 		{"/responses", `{"model":"m","max_output_tokens":100}`, limiter.Usage{Input: 6, Output: 100}},
-		{"/responses/input_tokens", `{"model":"m"}`, limiter.Usage{}},
 		{"/audio/transcriptions", sound, limiter.Usage{Input: 51 + mediaTokens, Output: defaultOutput}},
 		{"/images/generations", `{"model":"m","n":3}`, limiter.Usage{Input: 6, Output: 3 * mediaTokens}},
 		{"/rerank", `{"model":"m"}`, limiter.Usage{Input: 5}},

@@ -86,7 +86,7 @@ func squeeze(p string) string {
 // notFound is the 404 of an unknown path. The path itself is not repeated: it
 // may hold what the caller took for a place to put a key.
 func notFound(path string) *Error {
-	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/moderations, /v1/images/generations, /v1/audio/transcriptions, /v1/audio/speech, /v1/rerank and /v1/models, among others."
+	hint := "The data plane answers /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/messages, /v1/responses, /v1/moderations, /v1/images/generations, /v1/audio/transcriptions, /v1/audio/speech, /v1/rerank and /v1/models, among others."
 	switch lower := strings.ToLower(path); {
 	case strings.HasPrefix(path, "/v1/v1/"):
 		hint = "/v1 is there twice: the client appends it to a base URL that already ends in /v1."

@@ -14,6 +14,9 @@ import (
 type provider interface {
 	// prepare readies a deployment, once per configuration version.
 	prepare(t *target, secret func(ref string) (string, error)) error
+	// serves returns the endpoint of the upstream's that answers calls of e: e
+	// itself, another one if they are to be translated, noEndpoint for none.
+	serves(e endpoint) endpoint
 	// send sends one call and returns when the answer's headers are there. ctx
 	// ends the answer's body too.
 	send(ctx context.Context, c *call) (*http.Response, error)
@@ -22,8 +25,9 @@ type provider interface {
 // call is one request to one deployment.
 type call struct {
 	target   *target
-	endpoint endpoint
-	model    string // as the upstream names it
+	endpoint endpoint // the upstream's; not the client's if the call is translated
+	foreign  bool     // it is translated
+	model    string   // as the upstream names it
 	stream   bool
 	usage    bool // the stream ends with a usage chunk
 	hide     bool // the client did not ask for that chunk
@@ -36,14 +40,24 @@ type call struct {
 	contentType []string // of the body; nil: JSON
 }
 
-// dialect is what differs between providers that are reached over HTTP and
-// speak OpenAI's JSON.
+// dialect is what differs between providers that are reached over HTTP.
 type dialect interface {
+	// serves is provider.serves.
+	serves(e endpoint) endpoint
+	// root returns the path below which endpoints are, of an api_base whose path
+	// is given without a slash at its end.
+	root(path string) string
 	// address returns where a call goes, below the deployment's base. It is not
 	// to be changed.
 	address(t *target, e endpoint, model string) *url.URL
 	// credential returns the header that carries the deployment's secret.
 	credential(secret string) (name, value string)
+	// complete adds the headers without which the upstream takes no call, and
+	// removes what it must not see.
+	complete(h http.Header)
+	// stand answers a call that the upstream cannot: before it was sent, if res
+	// is nil, else in the place of res. It returns nil to let the upstream answer.
+	stand(c *call, res *http.Response) *http.Response
 }
 
 // wire is a provider over HTTP.
@@ -66,7 +80,7 @@ func (w *wire) prepare(t *target, secret func(string) (string, error)) error {
 	t.base = base
 	for e := range t.urls {
 		u := *base
-		u.Path += endpoint(e).path()
+		u.Path = w.dialect.root(u.Path) + endpoint(e).path()
 		t.urls[e] = &u
 	}
 	if t.APIKey == "" {
@@ -83,10 +97,19 @@ func (w *wire) prepare(t *target, secret func(string) (string, error)) error {
 	return nil
 }
 
+func (w *wire) serves(e endpoint) endpoint { return w.dialect.serves(e) }
+
 func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	t := c.target
+	if res := w.dialect.stand(c, nil); res != nil {
+		return res, nil
+	}
 	u := w.dialect.address(t, c.endpoint, c.model)
-	if q := forwardedQuery(c.query); q != "" || c.resource != "" {
+	q := forwardedQuery(c.query)
+	if c.foreign {
+		q = "" // it speaks of another endpoint
+	}
+	if q != "" || c.resource != "" {
 		with := *u
 		with.Path += c.resource
 		with.RawQuery = joinQuery(u.RawQuery, q)
@@ -94,6 +117,10 @@ func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	}
 	h := requestHeader(c.header, c.stream)
 	c.describe(h)
+	if c.foreign {
+		onlyGeneral(h, c.endpoint.protocol())
+	}
+	w.dialect.complete(h)
 	if t.credential != "" {
 		h[t.credential] = t.credentialValue
 	}
@@ -103,6 +130,20 @@ func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	if c.method != "" {
 		req.Method = c.method
 	}
+	res, err := w.trip(ctx, req, c, tr)
+	if err != nil {
+		return nil, err
+	}
+	if own := w.dialect.stand(c, res); own != nil {
+		_ = res.Body.Close() // nobody wants the rest of it
+		return own, nil
+	}
+	return res, nil
+}
+
+// trip sends a request, and once again where it met a connection that the
+// upstream was closing.
+func (w *wire) trip(ctx context.Context, req *http.Request, c *call, tr *trace) (*http.Response, error) {
 	c.load(req)
 	res, err := w.transport.RoundTrip(req)
 	if err == nil {
@@ -112,7 +153,6 @@ func (w *wire) send(ctx context.Context, c *call) (*http.Response, error) {
 	if ctx.Err() != nil || !tr.stale() {
 		return nil, err
 	}
-	// The upstream closed an idle connection just as the call went up on it.
 	req = req.WithContext(ctx)
 	c.load(req)
 	return w.fresh.RoundTrip(req)
@@ -137,13 +177,32 @@ func (openAI) address(t *target, e endpoint, _ string) *url.URL {
 	return t.urls[e]
 }
 
+// serves: Messages are translated, and their tokens estimated here.
+func (openAI) serves(e endpoint) endpoint {
+	if e == messages {
+		return chatCompletions
+	}
+	return e
+}
+
+func (openAI) root(path string) string { return path }
+
+func (openAI) complete(http.Header) {}
+
+func (openAI) stand(c *call, _ *http.Response) *http.Response {
+	if c.endpoint == countTokens {
+		return estimatedCount(c)
+	}
+	return nil
+}
+
 func (openAI) credential(secret string) (name, value string) {
 	return "Authorization", "Bearer " + secret
 }
 
 // azure is the dialect of Azure OpenAI: the deployment's name is in the path,
 // the version in the query.
-type azure struct{}
+type azure struct{ openAI }
 
 var _ dialect = azure{}
 

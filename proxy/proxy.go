@@ -190,6 +190,7 @@ func New(o Options) (*Proxy, error) {
 		fsm.ProviderMock:       mock{},
 		fsm.ProviderOpenAI:     openai,
 		fsm.ProviderCompatible: openai,
+		fsm.ProviderAnthropic:  &wire{transport: p.transport, fresh: p.fresh, dialect: anthropic{}},
 		fsm.ProviderAzure:      &wire{transport: p.transport, fresh: p.fresh, dialect: azure{}},
 	}
 	if o.Registerer != nil {

@@ -34,11 +34,17 @@ func (x *exchange) relay(w *watch, c *call, res *http.Response) error {
 	if res.StatusCode >= 400 {
 		return x.relayError(w, body, res)
 	}
+	if x.foreign && !c.stream && isStream(res) {
+		return x.nonsense("The upstream answered with a stream that nobody asked for.")
+	}
 	if (c.endpoint.streams() || c.endpoint.typed()) && res.Header.Get("Content-Encoding") == "" && (isStream(res) || c.stream && untyped(res)) {
 		if untyped(res) {
 			res.Header["Content-Type"] = eventStream
 		}
 		return x.stream(w, c, body, res)
+	}
+	if x.foreign {
+		return x.relayForeign(w, c, body, res)
 	}
 	return x.relayBody(w, body, res)
 }
@@ -73,7 +79,7 @@ func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
 		res.ContentLength = -1
 		return z, nil
 	default:
-		if acceptsEncoding(x.r.Header, enc) {
+		if !x.foreign && acceptsEncoding(x.r.Header, enc) {
 			return w, nil
 		}
 		return nil, x.nonsense("The upstream packed its answer in a way that nobody asked for.")
@@ -124,12 +130,15 @@ func (x *exchange) relayError(w *watch, body io.Reader, res *http.Response) erro
 		x.outcome = "upstream_error"
 	}
 	text, _ = x.withoutCredential(text)
-	var f usageFinder
+	f := x.usageFinder()
 	_, _ = f.Write(text) // it takes everything
 	x.usage = f.usage
 	h := x.w.Header()
 	x.responseHeaders(res)
-	if status == http.StatusTooManyRequests {
+	if x.foreign {
+		status, text = x.foreignError(status, text)
+	}
+	if res.StatusCode == http.StatusTooManyRequests {
 		x.limited = "upstream"
 		h["X-Sluice-Limited-By"] = []string{x.limited}
 	}
@@ -151,10 +160,27 @@ func (x *exchange) withoutCredential(b []byte) (clean []byte, changed bool) {
 	return bytes.ReplaceAll(b, secret, []byte("[redacted]")), true
 }
 
+// withoutSecret takes the deployment's credential out of a text that an
+// upstream had a part in.
+func (x *exchange) withoutSecret(s string) string {
+	if x.target == nil || x.target.secret == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, x.target.secret, "[redacted]")
+}
+
+// usageFinder returns a finder of the usage in an answer of the upstream's.
+func (x *exchange) usageFinder() usageFinder {
+	return usageFinder{usage: newUsage(x.target.provider.serves(x.endpoint).protocol())}
+}
+
 // responseHeaders puts the upstream's headers and the gateway's on the answer.
 func (x *exchange) responseHeaders(res *http.Response) {
 	x.forget() // no attempt can follow
 	copyResponseHeader(x.w.Header(), res.Header, x.target.secret)
+	if x.foreign {
+		foreignHeaders(x.w.Header(), x.endpoint.protocol())
+	}
 	x.modelHeaders()
 }
 
@@ -183,7 +209,8 @@ func (x *exchange) relayBody(w *watch, body io.Reader, res *http.Response) error
 	x.status, x.billable = res.StatusCode, true
 	x.w.WriteHeader(res.StatusCode)
 
-	find := usageFinder{off: isBinary(res), meta: x.endpoint == rerank, ids: x.endpoint == responses}
+	find := x.usageFinder()
+	find.off, find.meta, find.ids = isBinary(res), x.endpoint == rerank, x.endpoint == responses
 	var total int64
 	for {
 		_, _ = find.Write(held) // it takes everything

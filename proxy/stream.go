@@ -13,13 +13,15 @@ type streamer struct {
 	call  *call
 	res   *http.Response
 	in    *eventReader
+	turn  translator // nil where the client speaks the upstream's protocol
 
 	inspect  func(data []byte) chunk
 	sequence int64 // of the last typed event
 
 	committed bool   // the status has gone down
-	finished  bool   // [DONE], or a finish_reason, or an error of the upstream's own
-	done      bool   // [DONE]: nothing can be missing
+	finished  bool   // [DONE], or a finish_reason, or message_stop, or an error of the upstream's own
+	done      bool   // [DONE] or message_stop: nothing can be missing
+	broken    error  // what the upstream sent cannot be translated
 	out       []byte // what goes down, where it is not a slice of the buffer
 	join      []byte // data of an event with several data lines
 	cut       []byte // the event last judged, without its usage
@@ -27,14 +29,16 @@ type streamer struct {
 }
 
 // stream passes an event stream on, byte for byte and event by event. Only
-// usage that the client did not ask for is taken out. The error is one that
+// usage that the client did not ask for is taken out; for a client of the other
+// protocol the events are translated. The error is one that
 // came before the first event; later ones become an event of their own.
 func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response) error {
 	buf := x.p.buffers.get()
 	defer x.p.buffers.put(buf)
-	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent), inspect: inspect}
-	if c.endpoint.typed() {
-		s.inspect = inspectTyped
+	s := &streamer{x: x, watch: w, call: c, res: res, in: newEventReader(body, buf.b, x.p.maxEvent), inspect: inspectorOf(c.endpoint)}
+	x.usage = newUsage(c.endpoint.protocol())
+	if x.foreign {
+		s.turn = x.translator(c)
 	}
 	for {
 		err := s.in.fill()
@@ -44,7 +48,10 @@ func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response)
 				x.left(err)
 				return nil
 			}
-			continue
+			if s.broken == nil {
+				continue
+			}
+			err = s.broken
 		}
 		return s.end(err)
 	}
@@ -53,6 +60,9 @@ func (x *exchange) stream(w *watch, c *call, body io.Reader, res *http.Response)
 // pass relays the units that are in the buffer, in one write.
 func (s *streamer) pass() error {
 	s.out = s.out[:0]
+	if s.turn != nil {
+		return s.passTranslated()
+	}
 	// Units that stay as they are and follow each other go out as one slice
 	// of the buffer; only a change makes a copy.
 	var run []byte
@@ -113,21 +123,8 @@ func (s *streamer) judge(u unit) verdict {
 	if lines > 1 {
 		s.join = data
 	}
-	c := s.inspect(data)
-	if c.usage != nil {
-		s.x.usage.merge(c.usage)
-	}
-	if c.done {
-		s.done, s.finished = true, true
-	}
-	if c.id != "" {
-		s.x.remember(c.id)
-	}
-	s.sequence = max(s.sequence, c.sequence)
-	s.finished = s.finished || c.finish || c.failed
-	s.x.output += c.tokens()
+	c := s.note(data)
 	if c.failed {
-		s.x.failed(failure{"stream_error", badGateway("", nil)})
 		if clean, changed := s.x.withoutCredential(u.raw); changed {
 			s.cut = append(s.cut[:0], clean...)
 			return part
@@ -143,6 +140,37 @@ func (s *streamer) judge(u unit) verdict {
 	s.gone = lines > 1
 	s.cut = c.withoutUsage(s.cut[:0], u.raw, data, lines)
 	return part
+}
+
+// note reads what an event means for the gateway's books.
+func (s *streamer) note(data []byte) chunk {
+	c := s.inspect(data)
+	s.done = s.done || c.done
+	s.finished = s.finished || c.done || c.finish || c.failed
+	if c.usage != nil {
+		s.x.usage.merge(c.usage)
+		s.x.usage.partial = c.start || c.usage[0] != '{' && s.x.usage.partial
+	}
+	if c.id != "" {
+		s.x.remember(c.id)
+	}
+	s.sequence = max(s.sequence, c.sequence)
+	s.x.output += c.tokens()
+	if c.failed {
+		s.x.failed(failure{"stream_error", badGateway("", nil)})
+	}
+	return c
+}
+
+// inspectorOf returns what reads the events of an upstream's endpoint.
+func inspectorOf(e endpoint) func(data []byte) chunk {
+	switch {
+	case e.typed():
+		return inspectTyped
+	case e.protocol() == anthropicProtocol:
+		return inspectMessages
+	}
+	return inspect
 }
 
 // write sends bytes to the client, after the status if that has not gone yet.
@@ -165,6 +193,9 @@ func (s *streamer) commit() {
 	x.ready = x.p.now()
 	x.responseHeaders(s.res)
 	h := x.w.Header()
+	if s.turn != nil {
+		h["Content-Type"] = eventStream
+	}
 	h["Cache-Control"] = noCache
 	h["X-Accel-Buffering"] = no
 	x.status, x.billable = s.res.StatusCode, true
@@ -181,8 +212,12 @@ var (
 // one that the gateway ended.
 func (s *streamer) end(err error) error {
 	x := s.x
-	if errors.Is(err, io.EOF) {
-		if sendErr := s.last(); sendErr != nil {
+	if s.broken == nil && errors.Is(err, io.EOF) {
+		sendErr := s.last()
+		if sendErr == nil && s.turn != nil {
+			sendErr = s.endTranslated()
+		}
+		if sendErr != nil {
 			x.left(sendErr)
 			return nil
 		}
@@ -194,6 +229,9 @@ func (s *streamer) end(err error) error {
 		return nil // the transport failed after the stream's own end, or after the error that it reported
 	}
 	f := explain(s.watch.ctx, err)
+	if s.broken != nil {
+		f = failure{"protocol", badGateway("The upstream sent something that is not part of its protocol.", s.broken)}
+	}
 	if errors.Is(err, errEventTooLarge) {
 		f = failure{"protocol", badGateway("An event of the upstream is larger than "+byteCount(int64(s.in.max))+".", err)}
 	}
@@ -206,7 +244,7 @@ func (s *streamer) end(err error) error {
 		return nil
 	}
 	// Half an event was never relayed, so this one stands by itself. No [DONE]
-	// follows: the answer is not whole.
+	// and no message_stop follows: the answer is not whole.
 	if err := x.send(s.errorEvent(f.err)); err != nil {
 		x.left(err)
 	}
@@ -218,7 +256,7 @@ func (s *streamer) errorEvent(e *Error) []byte {
 	if s.call.endpoint.typed() {
 		return typedError(e, s.sequence+1)
 	}
-	return append(append([]byte("data: "), e.encode()...), "\n\n"...)
+	return e.event(s.x.protocol(), s.x.callID)
 }
 
 // last relays what the upstream left without a blank line at its end, if it is
@@ -241,6 +279,9 @@ func (s *streamer) last() error {
 		raw = append(raw, '\n')
 	}
 	u.raw = append(raw, '\n')
+	if s.turn != nil {
+		return s.write(s.translated(nil, u))
+	}
 	switch s.judge(u) {
 	case whole:
 		return s.write(u.raw)

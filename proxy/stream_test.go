@@ -117,6 +117,8 @@ type scripted struct {
 	size   int
 }
 
+func (s scripted) serves(e endpoint) endpoint { return e }
+
 func (s scripted) prepare(*target, func(string) (string, error)) error { return nil }
 
 func (s scripted) send(context.Context, *call) (*http.Response, error) {
@@ -155,7 +157,12 @@ func TestNothingIsInjectedWhereNothingStreams(t *testing.T) {
 // open sends a streaming request and returns the response with its body unread.
 func (r *rig) open(ctx context.Context, body string) *http.Response {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/chat/completions", strings.NewReader(body))
+	return r.openAt(ctx, "/v1/chat/completions", body)
+}
+
+func (r *rig) openAt(ctx context.Context, path, body string) *http.Response {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}

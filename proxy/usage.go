@@ -7,14 +7,26 @@ import (
 )
 
 // usage is what an answer says about its own cost, merged from wherever it
-// says so. In OpenAI's dialect a later figure is a running total of the same
-// thing, so the last one of each field holds.
+// says so. A later figure is a running total of the same thing, so in OpenAI's
+// dialect the last one of each field holds. Anthropic splits them over two kinds
+// of events, and some that imitate it send zeros for what they said before: there
+// the largest one holds.
+//
+// What counts is the same in both dialects: OpenAI's prompt_tokens include what
+// was read from a cache, Anthropic's input_tokens neither that nor what was
+// written to one, so input is the sum of the three.
 type usage struct {
 	input, output, cached, total int64
 	reasoning                    int64 // a part of output
 	seconds                      int64 // of sound, where there are no tokens
+	created                      int64 // tokens written to the prompt cache; Anthropic
 	known                        bool
+	partial                      bool // figures of the beginning alone
+	anthropic                    bool // whose dialect it is in
 }
+
+// newUsage returns the empty usage of an answer in a protocol.
+func newUsage(p protocol) usage { return usage{anthropic: p == anthropicProtocol} }
 
 // maxTokens bounds a figure of an upstream, so that sums cannot overflow.
 const maxTokens = 1 << 40
@@ -28,6 +40,14 @@ func (u *usage) merge(raw []byte) {
 			u.set(&u.input, m.value())
 		case "completion_tokens", "output_tokens":
 			u.set(&u.output, m.value())
+		case "cache_creation_input_tokens":
+			if u.anthropic {
+				u.set(&u.created, m.value())
+			}
+		case "cache_read_input_tokens":
+			if u.anthropic {
+				u.set(&u.cached, m.value())
+			}
 		case "total_tokens":
 			u.set(&u.total, m.value())
 		case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":
@@ -51,14 +71,23 @@ func (u *usage) mergeDetails(raw []byte) {
 }
 
 func (u *usage) set(field *int64, raw []byte) {
-	if n, ok := count(raw); ok {
-		*field, u.known = min(n, maxTokens), true
+	n, ok := count(raw)
+	if !ok {
+		return
 	}
+	n = min(n, maxTokens)
+	if u.anthropic {
+		n = max(n, *field)
+	}
+	*field, u.known = n, true
 }
 
 // tokens returns the figures as the limiter takes them.
 func (u *usage) tokens() limiter.Usage {
 	in := u.input
+	if u.anthropic {
+		in += u.created + u.cached
+	}
 	if in == 0 && u.output == 0 {
 		in = u.total
 	}

@@ -128,3 +128,13 @@ func FuzzUsageFinder(f *testing.F) {
 		}
 	})
 }
+
+// TestFiguresOfTheOtherDialectAreNotAdded: gateways that imitate OpenAI repeat
+// Anthropic's cache figures beside prompt_tokens, which hold them already.
+func TestFiguresOfTheOtherDialectAreNotAdded(t *testing.T) {
+	u := newUsage(openAIProtocol)
+	u.merge([]byte(`{"prompt_tokens":100,"completion_tokens":5,"cache_read_input_tokens":90,"cache_creation_input_tokens":10}`))
+	if got := u.tokens(); got != (limiter.Usage{Input: 100, Output: 5}) {
+		t.Errorf("%+v", got)
+	}
+}

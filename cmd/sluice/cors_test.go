@@ -23,10 +23,10 @@ func corsFront(t *testing.T, origins ...string) (f *front, calls *int) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: x\n\n")
 		case "/v1/options":
-			proxy.WriteError(w, &proxy.Error{Status: 405, Allow: "POST"})
+			proxy.WriteError(w, r, &proxy.Error{Status: 405, Allow: "POST"})
 		default:
 			w.Header().Set("Retry-After", "3")
-			proxy.WriteError(w, &proxy.Error{Status: 429})
+			proxy.WriteError(w, r, &proxy.Error{Status: 429})
 		}
 	}, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) })
 	var err error

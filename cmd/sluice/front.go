@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -174,12 +173,12 @@ func (f *front) starting(w http.ResponseWriter, r *http.Request, path string) {
 }
 
 func (f *front) refusePath(w http.ResponseWriter, r *http.Request, err error) {
-	status, kind := http.StatusBadRequest, "invalid_request_error"
+	status := http.StatusBadRequest
 	var own *proxy.Error
 	if errors.As(err, &own) {
-		status, kind = own.Status, own.Type
+		status = own.Status
 	}
-	f.refuse(w, r, status, kind, err.Error())
+	f.answer(w, r, status, err)
 }
 
 // recover turns a panic into a 500 if nothing was sent yet, and keeps the
@@ -193,10 +192,7 @@ func (f *front) recover(w *sentWriter, r *http.Request) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
-	if w.Header().Get("X-Litellm-Call-Id") == "" {
-		w.Header().Set("X-Litellm-Call-Id", callID(r))
-	}
-	f.logger.Error("request handler panicked", "call_id", w.Header().Get("X-Litellm-Call-Id"), "panic", p, "stack", string(debug.Stack()))
+	f.logger.Error("request handler panicked", "call_id", f.call(w, r), "panic", p, "stack", string(debug.Stack()))
 	if w.lines != nil {
 		*w.lines = (*w.lines)[:0]
 	}
@@ -207,13 +203,12 @@ func (f *front) recover(w *sentWriter, r *http.Request) {
 }
 
 func (f *front) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
-	type body struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
-	}
-	f.own(w, r, status, map[string]body{"error": {Message: message, Type: kind, Code: strconv.Itoa(status)}})
+	f.answer(w, r, status, &proxy.Error{Status: status, Type: kind, Message: message})
+}
+
+// answer sends an error in the protocol that the client speaks.
+func (f *front) answer(w http.ResponseWriter, r *http.Request, status int, err error) {
+	f.own(w, r, status, json.RawMessage(proxy.EncodeError(r, err, f.call(w, r))))
 }
 
 // own sends an answer of the front's own.
@@ -222,9 +217,7 @@ func (f *front) own(w http.ResponseWriter, r *http.Request, status int, v any) {
 	if id := f.nodeID.Load(); id != nil {
 		h.Set("X-Sluice-Node", *id)
 	}
-	if h.Get("X-Litellm-Call-Id") == "" {
-		h.Set("X-Litellm-Call-Id", callID(r))
-	}
+	f.call(w, r)
 	b, err := json.Marshal(v)
 	if err != nil {
 		status, b = http.StatusInternalServerError, []byte(`{}`)
@@ -233,6 +226,15 @@ func (f *front) own(w http.ResponseWriter, r *http.Request, status int, v any) {
 	h.Del("Content-Length")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+}
+
+// call returns the id of the request, which it puts on the answer.
+func (f *front) call(w http.ResponseWriter, r *http.Request) string {
+	h := w.Header()
+	if h.Get("X-Litellm-Call-Id") == "" {
+		h.Set("X-Litellm-Call-Id", callID(r))
+	}
+	return h.Get("X-Litellm-Call-Id")
 }
 
 // callID returns the caller's own call id if it is a sane one, else a new one.

@@ -43,7 +43,7 @@ func compose(step Step, route string, q asked, seq int64) answer {
 		a.header.Set("Content-Type", "application/json")
 	case a.status >= 400:
 		a.whole = true
-		a.chunks = []Chunk{{Text: errorBody(a.status, "scripted failure")}}
+		a.chunks = []Chunk{{Text: errorOf(route, a.status, "scripted failure")}}
 		a.header.Set("Content-Type", "application/json")
 	default:
 		makeUp(&a, step, route, q, seq)
@@ -67,7 +67,10 @@ func makeUp(a *answer, step Step, route string, q asked, seq int64) {
 	m := maker{id: seq, model: q.Model, content: content, usage: usage, noUsage: step.NoUsage}
 	a.header.Set("Content-Type", "application/json")
 	a.header.Set("X-Request-Id", fmt.Sprintf("req-%d", seq))
-	if q.Stream && route != "embeddings" {
+	if isMessages(route) {
+		a.header.Set("Request-Id", fmt.Sprintf("req-%d", seq))
+	}
+	if q.Stream && route != "embeddings" && route != "messages/count_tokens" {
 		a.header.Set("Content-Type", "text/event-stream")
 		a.chunks = m.stream(route, q.wantsUsage(), step.ChunkDelayMS)
 		return
@@ -78,6 +81,10 @@ func makeUp(a *answer, step Step, route string, q asked, seq int64) {
 		a.chunks = []Chunk{{Text: m.completion()}}
 	case "embeddings":
 		a.chunks = []Chunk{{Text: m.embeddings(q.Input)}}
+	case "messages":
+		a.chunks = []Chunk{{Text: m.message()}}
+	case "messages/count_tokens":
+		a.chunks = []Chunk{{Text: m.tokenCount()}}
 	default:
 		a.chunks = []Chunk{{Text: m.chat()}}
 	}
@@ -125,10 +132,10 @@ func (m maker) embeddings(input json.RawMessage) string {
 // stream gives a role, two deltas, a finish reason, the usage if it was asked
 // for, and the end mark; one chunk each.
 func (m maker) stream(route string, usage bool, delayMS int) []Chunk {
-	half := len(m.content) / 2
-	for half > 0 && half < len(m.content) && m.content[half]&0xC0 == 0x80 {
-		half-- // never inside a character: JSON strings must stay valid
+	if route == "messages" {
+		return m.messageStream(delayMS)
 	}
+	half := m.half()
 	var chunks []Chunk
 	event := func(data string) {
 		chunks = append(chunks, Chunk{Text: "data: " + data + "\n\n", DelayMS: delayMS})
@@ -160,6 +167,16 @@ func (m maker) stream(route string, usage bool, delayMS int) []Chunk {
 	}
 	event("[DONE]")
 	return chunks
+}
+
+// half is where the content is cut in two: never inside a character, as JSON
+// strings must stay valid.
+func (m maker) half() int {
+	half := len(m.content) / 2
+	for half > 0 && half < len(m.content) && m.content[half]&0xC0 == 0x80 {
+		half--
+	}
+	return half
 }
 
 func (m maker) usageField() string {

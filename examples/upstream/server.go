@@ -135,6 +135,10 @@ func route(path string) (name string, ok bool) {
 		return "completions", true
 	case strings.HasSuffix(path, "/embeddings"):
 		return "embeddings", true
+	case strings.HasSuffix(path, "/messages"):
+		return "messages", true
+	case strings.HasSuffix(path, "/messages/count_tokens"):
+		return "messages/count_tokens", true
 	}
 	return "", false
 }

@@ -119,7 +119,7 @@ func (r *reader) readModel(t *table) fsm.Model {
 func (r *reader) readDeployment(t *table) fsm.Deployment {
 	d := fsm.Deployment{
 		ID:            t.text("id", "", `"openai-1"`),
-		Provider:      t.choice("provider", "", "openai", "azure", "openai_compatible", "mock"),
+		Provider:      t.choice("provider", "", "openai", "anthropic", "azure", "openai_compatible", "mock"),
 		Model:         t.text("model", "", `"gpt-5.6-luna"`),
 		APIBase:       t.text("api_base", "", `"https://api.openai.com/v1"`),
 		APIKey:        t.reference("api_key", "os.environ/OPENAI_API_KEY"),

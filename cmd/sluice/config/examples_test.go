@@ -13,7 +13,7 @@ import (
 func TestEveryExampleLoads(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "examples")
 	vars := environment(map[string]string{
-		"SLUICE_MASTER_KEY": "sk-1234", "SLUICE_CLUSTER_SECRET": "a-long-random-text-like-this-one", "OPENAI_API_KEY": "k", "AZURE_API_KEY": "k",
+		"SLUICE_MASTER_KEY": "sk-1234", "SLUICE_CLUSTER_SECRET": "a-long-random-text-like-this-one", "OPENAI_API_KEY": "k", "AZURE_API_KEY": "k", "ANTHROPIC_API_KEY": "k",
 	})
 	var nodes []fsm.Config
 	found := 0

@@ -5,10 +5,8 @@ package config
 // entry is a key's path without indexes, or path=value; whoever builds the
 // feature deletes its lines.
 var later = map[string]bool{
-	"upstream.margin":                           true,
-	"upstream.precise_count_threshold":          true,
-	"upstream.queue":                            true,
-	"upstream.groups":                           true,
-	"models[].provider=anthropic":               true,
-	"models[].deployments[].provider=anthropic": true,
+	"upstream.margin":                  true,
+	"upstream.precise_count_threshold": true,
+	"upstream.queue":                   true,
+	"upstream.groups":                  true,
 }

@@ -262,7 +262,7 @@ func TestProblemsNameLineKeyAndRemedy(t *testing.T) {
 		{"alone beside others", base + "[cluster]\njoin = [\"127.0.0.1:4100\", \"a:1\"]\nbootstrap_expect = 1\n", "f.toml:5: cluster.bootstrap_expect: 1 would give this node a cluster of its own"},
 		{"replica of nobody", base + "[cluster]\nvoter = false\n", "f.toml:4: cluster.voter: a node without a vote needs others"},
 		{"half a certificate", base + "[cluster]\ncert_file = \"a\"\n", "f.toml:4: cluster.cert_file: cert_file, key_file and ca_file belong together"},
-		{"anthropic", base + "[[models]]\nname = \"m\"\nprovider = \"anthropic\"\n", `f.toml:5: models[0].provider: "anthropic" is not supported by this version yet; remove it`},
+		{"anthropic without a key", base + "[[models]]\nname = \"m\"\nprovider = \"anthropic\"\n", `f.toml:3: models[0].api_key: anthropic needs a key; write api_key = "os.environ/ANTHROPIC_API_KEY"`},
 		{"token accounting", base + "[limits]\ntoken_accounting = \"guessed\"\n", `f.toml:4: limits.token_accounting: unknown value "guessed"; use recorded | reserve`},
 		{"oversize", base + "[limits]\noversize = \"cut\"\n", `f.toml:4: limits.oversize: unknown value "cut"; use reject | alone`},
 		{"allocation", base + "[limits]\nallocation = \"fair\"\n", `f.toml:4: limits.allocation: unknown value "fair"; use saturation | work_conserving`},
