@@ -1,0 +1,23 @@
+package main
+
+// Abilities of sluice that cases need, beyond chat completions, completions,
+// embeddings and models in OpenAI's protocol.
+const (
+	messagesNative  = "/v1/messages"
+	responsesNative = "/v1/responses"
+	messagesToChat  = "/v1/messages by an OpenAI deployment"
+	chatToMessages  = "/v1/chat/completions by an Anthropic deployment"
+	ownRetries      = "retries before the first byte"
+	ownKeepAlive    = "keep-alives of its own"
+)
+
+// abilities is what sluice is held to: a case that needs something else is
+// played straight only, and said to be.
+var abilities = map[string]bool{
+	messagesNative:  false,
+	responsesNative: false,
+	messagesToChat:  false,
+	chatToMessages:  false,
+	ownRetries:      false,
+	ownKeepAlive:    false,
+}
