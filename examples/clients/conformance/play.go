@@ -21,13 +21,14 @@ type driver interface {
 }
 
 // play plays a case on its way and returns everything that was not as it must
-// be; skip, if not "", says why the driver could not play it.
-func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []string, skip string) {
+// be; skip, if not "", says why the driver could not play it. A broken driver
+// must be replaced.
+func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []string, skip string, broken bool) {
 	r.up.Reset()
 	r.up.Play(upstream.Match{}, c.Steps...)
 	before, err := r.ledger(ctx)
 	if err != nil {
-		return []string{err.Error()}, ""
+		return []string{err.Error()}, "", false
 	}
 	call := c.Call
 	if call.Model == "" {
@@ -41,16 +42,16 @@ func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []str
 	if limit == 0 {
 		limit = 10 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
 	begun := time.Now()
-	got, err := d.Run(ctx, call)
+	got, err := d.Run(bounded, call)
 	took := time.Since(begun)
 	switch {
 	case err != nil:
-		return []string{err.Error()}, ""
+		return []string{err.Error()}, "", true
 	case got.Skip != "":
-		return nil, got.Skip
+		return nil, got.Skip, false
 	}
 	problems = compare(c.wants(w), got)
 	if took > limit {
@@ -59,7 +60,7 @@ func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []str
 	if took < c.AtLeast {
 		problems = append(problems, fmt.Sprintf("it took %s, less than %s", took.Round(time.Millisecond), c.AtLeast))
 	}
-	return append(problems, r.invariants(ctx, c, w, before)...), ""
+	return append(problems, r.invariants(ctx, c, w, before)...), "", false
 }
 
 // invariants are what must hold after every case: the provider executed what it

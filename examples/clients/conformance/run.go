@@ -68,8 +68,16 @@ func work(ctx context.Context, l language, binary string, ports [2]int, queue <-
 	}
 	for t := range queue {
 		o := outcome{Case: t.c, Way: t.w}
-		o.Problems, o.Skip = r.play(ctx, d, t.c, t.w)
+		var broken bool
+		o.Problems, o.Skip, broken = r.play(ctx, d, t.c, t.w)
 		outcomes[t.at] = o
+		if !broken {
+			continue
+		}
+		_ = d.Close() // the outcome has told what became of it
+		if d, err = l.start(ctx); err != nil {
+			return errors.Join(err, r.close())
+		}
 	}
 	return errors.Join(d.Close(), r.close())
 }
