@@ -100,6 +100,19 @@ func retryCases() []Case {
 				Want: Result{Failure: &Failure{Kind: failedStatus, Status: 400}}, Executed: 1},
 			Case{Name: p.do + ", provider says not to try again", Field: "F07", Call: call, Steps: status(overloaded, never),
 				Want: Result{Failure: &Failure{Kind: failedStatus, Status: overloaded}}, Executed: 1})
+		twice := Call{Do: p.do, Headers: map[string]string{retriesHeader: "2"}}
+		streamed := twice
+		streamed.Stream = true
+		reset := upstream.Step{End: upstream.EndReset, Chunks: chunks(0, "")}
+		list = append(list,
+			Case{Name: p.do + ", sluice tries a third time", Field: "F07", Call: twice, GatewayOnly: true, Needs: ownRetries, Steps: []upstream.Step{
+				{Status: 429, Header: soon}, {Status: overloaded, Header: soon}, hello(text)},
+				Want: Result{Text: text, Finish: p.finish, Usage: spent}, Executed: 3, Spent: spent},
+			Case{Name: p.do + " stream, sluice tries again before the first event", Field: "A05", Call: streamed, GatewayOnly: true, Needs: ownRetries,
+				Steps: []upstream.Step{reset, hello(text)},
+				Want:  Result{Text: text, Finish: p.finish, Usage: map[string]*Usage{doMessages: spent}[p.do]}, Executed: 2, Spent: spent},
+			Case{Name: p.do + ", sluice gives up after its third try", Field: "F07", Call: twice, GatewayOnly: true, Needs: ownRetries, Steps: status(overloaded, soon),
+				Want: Result{Failure: &Failure{Kind: failedStatus, Status: overloaded}}, Executed: 3})
 	}
 	return list
 }

@@ -24,6 +24,7 @@ type flags struct {
 	root      string
 	ports     string
 	require   bool
+	able      string
 	rigs      int
 }
 
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&f.build, "build", "build", "`directory` for the libraries of Python and Node")
 	flag.StringVar(&f.ports, "ports", "", "`first-last` port that sluice may listen on")
 	flag.BoolVar(&f.require, "require", false, "fail if a language cannot be installed")
+	flag.StringVar(&f.able, "able", "", "hold sluice to abilities that match this `pattern` too, although through.go does not")
 	flag.IntVar(&f.rigs, "rigs", 2, "sluices with a provider that a language plays on at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,6 +51,9 @@ func main() {
 var errFailed = errors.New("not everything passed")
 
 func conformance(ctx context.Context, f flags) error {
+	if err := enable(f.able); err != nil {
+		return err
+	}
 	cases, err := chosen(f.run)
 	if err != nil {
 		return err
@@ -111,6 +116,21 @@ func playLanguages(ctx context.Context, list []language, cases []Case, binary st
 	}
 	wg.Wait()
 	return reports, errors.Join(errs...)
+}
+
+// enable switches the abilities that match on.
+func enable(pattern string) error {
+	if pattern == "" {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return fmt.Errorf("-able: %w", err)
+	}
+	for a := range abilities {
+		abilities[a] = abilities[a] || re.MatchString(a)
+	}
+	return nil
 }
 
 func chosen(pattern string) ([]Case, error) {

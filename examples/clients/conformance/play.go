@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []str
 	call.BaseURL, call.Key = r.up.URL(), r.keys[c.Key]
 	if w != Straight {
 		call.BaseURL = r.node.URL()
+		call.Headers = withRetries(call.Headers)
 	}
 	limit := c.Within
 	if limit == 0 {
@@ -62,6 +64,16 @@ func (r *rig) play(ctx context.Context, d driver, c Case, w Way) (problems []str
 	}
 	return append(problems, r.invariants(ctx, c, w, before)...), "", false
 }
+
+// withRetries has sluice try once, unless a case says otherwise: whatever the
+// provider executes more than once was then the library's doing.
+func withRetries(headers map[string]string) map[string]string {
+	all := map[string]string{retriesHeader: "0"}
+	maps.Copy(all, headers)
+	return all
+}
+
+const retriesHeader = "x-litellm-num-retries"
 
 // invariants are what must hold after every case: the provider executed what it
 // should, nothing is in flight, and sluice counted what the provider reported.

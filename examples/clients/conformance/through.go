@@ -8,16 +8,14 @@ const (
 	messagesToChat  = "/v1/messages by an OpenAI deployment"
 	chatToMessages  = "/v1/chat/completions by an Anthropic deployment"
 	ownRetries      = "retries before the first byte"
-	ownKeepAlive    = "keep-alives of its own"
 )
 
 // abilities is what sluice is held to: a case that needs something else is
-// played straight only, and said to be.
+// played straight only, and said to be. -able lifts that for one run.
 var abilities = map[string]bool{
 	messagesNative:  false,
 	responsesNative: false,
 	messagesToChat:  false,
 	chatToMessages:  false,
 	ownRetries:      false,
-	ownKeepAlive:    false,
 }
