@@ -75,5 +75,5 @@ conformance: ## play every case with the client libraries of Go, Python and Node
 conformance-go: # the same with Go's libraries and a strict reader only; a module of its own
 	cd examples/clients && $(GO) vet ./... && $(GO) test -count=1 $(TESTFLAGS) ./...
 
-clean: ## remove what was built and the quick start's data
-	rm -rf bin data
+clean: ## remove what was built or installed, and the quick start's data
+	rm -rf bin data examples/clients/.build

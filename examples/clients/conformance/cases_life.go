@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -82,38 +83,56 @@ func lifeCases() []Case {
 	return list
 }
 
+// cuts are the ways in which an upstream's stream can end too early.
+var cuts = []struct {
+	name string
+	end  upstream.End
+	half bool // after the first half of an event
+}{
+	{"reset", upstream.EndReset, false},
+	{"without the last chunk", upstream.EndNoLastChunk, false},
+	{"a clean end too early", upstream.EndComplete, false},
+	{"cut inside an event", upstream.EndNoLastChunk, true},
+	{"reset inside an event", upstream.EndReset, true},
+	{"a clean end inside an event", upstream.EndComplete, true},
+}
+
 // cutCases are A05: no library may take a cut answer for a whole one.
 func cutCases() []Case {
 	var list []Case
 	for _, p := range speakers() {
-		call := Call{Do: p.do, Stream: true}
-		begun := []string{p.start, p.say("a"), p.say("b")}
-		half := p.say("c")[:len(p.say("c"))-12]
-		for _, cut := range []struct {
-			name string
-			end  upstream.End
-			more string
-		}{
-			{"reset", upstream.EndReset, ""},
-			{"without the last chunk", upstream.EndNoLastChunk, ""},
-			{"a clean end too early", upstream.EndComplete, ""},
-			{"cut inside an event", upstream.EndNoLastChunk, half},
-			{"reset inside an event", upstream.EndReset, half},
-			{"a clean end inside an event", upstream.EndComplete, half},
-		} {
-			parts := begun
-			if cut.more != "" {
-				parts = append(slices.Clone(begun), cut.more)
-			}
-			list = append(list, Case{Name: p.do + " stream, " + cut.name, Field: "A05", Call: call, GatewayOnly: true,
-				Steps: []upstream.Step{{End: cut.end, Chunks: chunks(30, parts...)}},
-				Want:  Result{Text: "ab", Failure: &Failure{Kind: failedStream}}, Executed: 1, Guessed: true})
-		}
-		list = append(list, Case{Name: p.do + " stream, reset before any event", Field: "A05", Call: call, GatewayOnly: true,
-			Steps: []upstream.Step{{End: upstream.EndReset, Times: upstream.Forever, Chunks: chunks(0, "")}},
-			Want:  Result{Failure: &Failure{Kind: failedStatus, Status: 502}}, Executed: 1})
+		list = append(list, cutsOf(p.do, p.start, p.say("a"), p.say("b"), p.say("c"))...)
 	}
-	return list
+	delta := func(n int, s string) string {
+		return named("response.output_text.delta", fmt.Sprintf(`,"sequence_number":%d,"output_index":0,"content_index":0,"item_id":"msg_1","delta":%q,"logprobs":[]`, n, s))
+	}
+	start := named("response.created", `,"sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","model":"m","output":[]}`)
+	list = append(list, cutsOf(doResponses, start, delta(1, "a"), delta(2, "b"), delta(3, "c"))...)
+	many := []string{start}
+	for n := range 400 {
+		many = append(many, delta(n+1, "x"))
+	}
+	return append(list, Case{Name: "responses stream, the client leaves", Field: "A02", Call: Call{Do: doResponses, Stream: true, LeaveAfter: 2},
+		Steps: []upstream.Step{{Chunks: chunks(50, many...)}},
+		Want:  Result{Text: "xx", Left: true}, Executed: 1, Guessed: true, Within: 5 * time.Second})
+}
+
+// cutsOf cuts a stream after two events with text, in or before the third.
+func cutsOf(do, start, first, second, third string) []Case {
+	call := Call{Do: do, Stream: true}
+	var list []Case
+	for _, cut := range cuts {
+		parts := []string{start, first, second}
+		if cut.half {
+			parts = append(parts, third[:len(third)-12])
+		}
+		list = append(list, Case{Name: do + " stream, " + cut.name, Field: "A05", Call: call, GatewayOnly: true,
+			Steps: []upstream.Step{{End: cut.end, Chunks: chunks(30, parts...)}},
+			Want:  Result{Text: "ab", Failure: &Failure{Kind: failedStream}}, Executed: 1, Guessed: true})
+	}
+	return append(list, Case{Name: do + " stream, reset before any event", Field: "A05", Call: call, GatewayOnly: true,
+		Steps: []upstream.Step{{End: upstream.EndReset, Times: upstream.Forever, Chunks: chunks(0, "")}},
+		Want:  Result{Failure: &Failure{Kind: failedStatus, Status: 502}}, Executed: 1})
 }
 
 // usageCases are B07: the figure is the provider's, however it is told.

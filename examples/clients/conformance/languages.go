@@ -107,8 +107,11 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 	cmd.Dir = dir
 	var said tail
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
+	switch err := cmd.Run(); {
+	case err != nil && said.String() != "":
 		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, said.String())
+	case err != nil:
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
 	}
 	return nil
 }

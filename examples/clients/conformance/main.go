@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&f.languages, "languages", "go,strict,python,node", "comma-separated `names` of the clients to play with")
 	flag.StringVar(&f.run, "run", "", "`pattern` of the cases to play; all if empty")
 	flag.StringVar(&f.root, "root", ".", "`directory` of the module with the drivers")
-	flag.StringVar(&f.build, "build", "build", "`directory` for the libraries of Python and Node")
+	flag.StringVar(&f.build, "build", ".build", "`directory` for the libraries of Python and Node")
 	flag.StringVar(&f.ports, "ports", "", "`first-last` port that sluice may listen on")
 	flag.BoolVar(&f.require, "require", false, "fail if a language cannot be installed")
 	flag.StringVar(&f.able, "able", "", "hold sluice to abilities that match this `pattern` too, although through.go does not")

@@ -205,18 +205,25 @@ func goResponses(ctx context.Context, c Call) Result {
 	defer stream.Close()
 	var said string
 	var r Result
-	for stream.Next() {
+	for texts := 0; stream.Next(); {
 		switch event := stream.Current(); event.Type {
 		case "response.output_text.delta":
 			said += event.Delta
+			if texts++; texts == c.LeaveAfter {
+				return Result{Text: said, Left: true}
+			}
 		case "response.completed":
 			r = responseResult(event.Response)
 		}
 	}
-	if r.Text != "" && r.Text != said {
+	switch r.Failure = openAIFailure(stream.Err()); {
+	case r.Finish == "" && r.Failure == nil:
+		r.Finish = "(not completed)"
+	case r.Finish == "":
+		r.Text = said
+	case r.Text != said:
 		r.Text = "deltas " + said + " but completed " + r.Text
 	}
-	r.Failure = openAIFailure(stream.Err())
 	return r
 }
 

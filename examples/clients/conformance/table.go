@@ -34,9 +34,7 @@ func print(out io.Writer, cases []Case, reports []report) tally {
 	fmt.Fprintln(w)
 	for _, c := range cases {
 		ways, missing := c.ways(abilities)
-		for _, m := range missing {
-			skips = append(skips, m)
-		}
+		skips = append(skips, missing...)
 		for _, way := range ways {
 			fmt.Fprintf(w, "%s\t%s\t%s", c.Name, c.Field, way)
 			for _, r := range reports {

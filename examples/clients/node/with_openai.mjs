@@ -101,13 +101,26 @@ async function responses(client, call) {
     return { ...response(answer), parsed: answer.output_parsed };
   }
   if (!call.stream) return response(await client.responses.create(asked));
+  return responsesStream(client, call, asked);
+}
+
+async function responsesStream(client, call, asked) {
   let said = '';
-  let result = {};
-  for await (const event of await client.responses.create({ ...asked, stream: true })) {
-    if (event.type === 'response.output_text.delta') said += event.delta;
-    if (event.type === 'response.completed') result = response(event.response);
+  let texts = 0;
+  let result;
+  try {
+    for await (const event of await client.responses.create({ ...asked, stream: true })) {
+      if (event.type === 'response.completed') result = response(event.response);
+      if (event.type !== 'response.output_text.delta') continue;
+      said += event.delta;
+      texts++;
+      if (texts === call.leave_after) return { text: said, left: true }; // leaving the loop aborts
+    }
+  } catch (problem) {
+    return { text: said, failure: failure(OpenAI, problem) };
   }
-  if ((result.text ?? said) !== said) result.text = `deltas ${said} but completed ${result.text}`;
+  if (!result) return { text: said, finish: '(not completed)' };
+  if (result.text !== said) result.text = `deltas ${said} but completed ${result.text}`;
   return result;
 }
 

@@ -116,14 +116,26 @@ def responses(client, call):
         return {**response(answer), "parsed": answer.output_parsed.model_dump()}
     if not call.get("stream"):
         return response(client.responses.create(**asked))
-    said, result = "", {}
-    with client.responses.create(stream=True, **asked) as stream:
-        for event in stream:
-            if event.type == "response.output_text.delta":
-                said += event.delta
-            elif event.type == "response.completed":
-                result = response(event.response)
-    if result.get("text", said) != said:
+    return responses_stream(client, call, asked)
+
+
+def responses_stream(client, call, asked):
+    said, texts, result = "", 0, {}
+    try:
+        with client.responses.create(stream=True, **asked) as stream:
+            for event in stream:
+                if event.type == "response.output_text.delta":
+                    said += event.delta
+                    texts += 1
+                    if texts == call.get("leave_after"):
+                        return {"text": said, "left": True}
+                elif event.type == "response.completed":
+                    result = response(event.response)
+    except openai.OpenAIError as problem:
+        return {"text": said, "failure": failure(openai, problem)}
+    if not result:
+        return {"text": said, "finish": "(not completed)"}
+    if result["text"] != said:
         result["text"] = f"deltas {said} but completed {result['text']}"
     return result
 
