@@ -47,7 +47,7 @@ func startProcess(name, dir string, argv ...string) (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s driver: %w", name, err)
 	}
-	kill := time.AfterFunc(loading, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if _, err := p.out.ReadBytes('\n'); err != nil {
 		return nil, errors.Join(p.broken(err), p.Close())
@@ -55,8 +55,9 @@ func startProcess(name, dir string, argv ...string) (*process, error) {
 	return p, nil
 }
 
-// loading is how long a busy machine may take to load the libraries.
-const loading = 2 * time.Minute
+// patience is how long a busy machine may take to load the libraries, and to
+// put them away.
+const patience = 2 * time.Minute
 
 // Name says how the table calls it.
 func (p *process) Name() string { return p.name }
@@ -95,7 +96,7 @@ func (p *process) Close() error {
 	if err := p.in.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("end the %s driver: %w", p.name, err)
 	}
-	kill := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if err := p.cmd.Wait(); err != nil {
 		return p.broken(err)
