@@ -13,7 +13,7 @@ TESTFLAGS ?=
 QUICKSTART_KEY = sk-1234
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test unit e2e nemesis fuzz-smoke fuzz bench lint conformance clean
+.PHONY: help build run demo test unit e2e nemesis fuzz-smoke fuzz bench lint conformance conformance-go clean
 
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ run: build ## serve examples/quickstart.toml on 127.0.0.1:4000, data under data/
 demo: ## play the worked example on three nodes and check its figures
 	$(GO) run ./examples/demo
 
-test: build lint unit e2e fuzz-smoke conformance ## everything a change must pass
+test: build lint unit e2e fuzz-smoke conformance-go ## everything a change must pass
 
 unit: # every package in random order, under the race detector
 	$(GO) test -race -shuffle=on $(TESTFLAGS) $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/nemesis$$')
@@ -69,8 +69,11 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 fuzz-smoke: # a moment of every fuzz target
 	$(call FUZZ_EACH,3000x)
 
-conformance: ## drive a gateway with clients that people use (a module of their own)
-	cd examples/clients && $(GO) test -count=1 $(TESTFLAGS) ./...
+conformance: ## play every case with the client libraries of Go, Python and Node that this machine can install
+	cd examples/clients && $(GO) run ./conformance $(CONFORMANCEFLAGS)
 
-clean: ## remove what was built and the quick start's data
-	rm -rf bin data
+conformance-go: # the same with Go's libraries and a strict reader only; a module of its own
+	cd examples/clients && $(GO) vet ./... && $(GO) test -count=1 $(TESTFLAGS) ./...
+
+clean: ## remove what was built or installed, and the quick start's data
+	rm -rf bin data examples/clients/.build

@@ -3,4 +3,7 @@
 // libraries stay out of the product's dependencies.
 //
 //	cd examples/clients && go test ./...
+//
+// The command conformance in it plays one table of cases with the libraries of
+// Go, Python and Node.
 package clients

@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 )
@@ -22,7 +24,8 @@ type asked struct {
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Input json.RawMessage `json:"input"`
+	Input          json.RawMessage `json:"input"`
+	EncodingFormat string          `json:"encoding_format"`
 }
 
 func (a asked) wantsUsage() bool { return a.StreamOptions != nil && a.StreamOptions.IncludeUsage }
@@ -43,7 +46,7 @@ func compose(step Step, route string, q asked, seq int64) answer {
 		a.header.Set("Content-Type", "application/json")
 	case a.status >= 400:
 		a.whole = true
-		a.chunks = []Chunk{{Text: errorOf(route, a.status, "scripted failure")}}
+		a.chunks = []Chunk{{Text: failure(route, a.status, step.Content)}}
 		a.header.Set("Content-Type", "application/json")
 	default:
 		makeUp(&a, step, route, q, seq)
@@ -56,54 +59,106 @@ func compose(step Step, route string, q asked, seq int64) answer {
 
 // makeUp fills in the default answer of a route.
 func makeUp(a *answer, step Step, route string, q asked, seq int64) {
-	content := step.Content
-	if content == "" {
-		content = "hello-world"
-	}
-	usage := Usage{Prompt: 10, Completion: 20}
-	if step.Usage != nil {
-		usage = *step.Usage
-	}
-	m := maker{id: seq, model: q.Model, content: content, usage: usage, noUsage: step.NoUsage}
+	m := makerOf(step, q, seq)
 	a.header.Set("Content-Type", "application/json")
 	a.header.Set("X-Request-Id", fmt.Sprintf("req-%d", seq))
-	if isMessages(route) {
+	if anthropicRoute(route) {
 		a.header.Set("Request-Id", fmt.Sprintf("req-%d", seq))
 	}
-	if q.Stream && route != "embeddings" && route != "messages/count_tokens" {
+	if q.Stream && route != "embeddings" && route != "count_tokens" {
 		a.header.Set("Content-Type", "text/event-stream")
-		a.chunks = m.stream(route, q.wantsUsage(), step.ChunkDelayMS)
+		a.chunks = m.streamOf(route, q.wantsUsage(), step.ChunkDelayMS)
 		return
 	}
 	a.whole = true
+	a.chunks = []Chunk{{Text: m.whole(route, q)}}
+}
+
+func (m maker) streamOf(route string, usage bool, delayMS int) []Chunk {
+	switch route {
+	case "messages":
+		return m.messageStream(delayMS)
+	case "responses":
+		return m.responseStream(delayMS)
+	}
+	return m.stream(route, usage, delayMS)
+}
+
+func (m maker) whole(route string, q asked) string {
 	switch route {
 	case "completions":
-		a.chunks = []Chunk{{Text: m.completion()}}
+		return m.completion()
 	case "embeddings":
-		a.chunks = []Chunk{{Text: m.embeddings(q.Input)}}
+		return m.embeddings(q.Input, q.EncodingFormat == "base64")
 	case "messages":
-		a.chunks = []Chunk{{Text: m.message()}}
-	case "messages/count_tokens":
-		a.chunks = []Chunk{{Text: m.tokenCount()}}
-	default:
-		a.chunks = []Chunk{{Text: m.chat()}}
+		return m.message()
+	case "count_tokens":
+		return m.countTokens()
+	case "responses":
+		return encode(m.response("completed", m.outputs()))
 	}
+	return m.chat()
+}
+
+func anthropicRoute(route string) bool { return route == "messages" || route == "count_tokens" }
+
+// failure is the error body of a route.
+func failure(route string, status int, message string) string {
+	if message == "" {
+		message = "scripted failure"
+	}
+	if anthropicRoute(route) {
+		return anthropicError(status, message)
+	}
+	return errorBody(status, message)
 }
 
 // maker writes default bodies. The creation time is fixed so that equal
 // requests get equal answers but for the id.
 type maker struct {
-	id             int64
-	model, content string
-	usage          Usage
-	noUsage        bool
+	id                       int64
+	model, content, thinking string
+	tools                    []ToolCall
+	usage                    Usage
+	noUsage                  bool
 }
 
 const created = 1750000000
 
+func makerOf(step Step, q asked, seq int64) maker {
+	m := maker{
+		id: seq, model: q.Model, content: step.Content, thinking: step.Thinking, tools: step.Tools,
+		usage: Usage{Prompt: 10, Completion: 20}, noUsage: step.NoUsage,
+	}
+	if m.content == "" && len(m.tools) == 0 {
+		m.content = "hello-world"
+	}
+	if step.Usage != nil {
+		m.usage = *step.Usage
+	}
+	return m
+}
+
 func (m maker) chat() string {
-	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion","created":%d,"model":%s,"choices":[{"index":0,"message":{"role":"assistant","content":%s,"refusal":null},"logprobs":null,"finish_reason":"stop"}]%s}`,
-		m.id, created, quote(m.model), quote(m.content), m.usageField())
+	message := object{"role": "assistant", "content": m.content, "refusal": nil}
+	if len(m.tools) > 0 {
+		message["tool_calls"] = chatCalls(m.tools)
+	}
+	if m.content == "" {
+		message["content"] = nil
+	}
+	if m.thinking != "" {
+		message["reasoning_content"] = m.thinking
+	}
+	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion","created":%d,"model":%s,"choices":[{"index":0,"message":%s,"logprobs":null,"finish_reason":%q}]%s}`,
+		m.id, created, quote(m.model), encode(message), m.finishReason(), m.usageField())
+}
+
+func (m maker) finishReason() string {
+	if len(m.tools) > 0 {
+		return "tool_calls"
+	}
+	return "stop"
 }
 
 func (m maker) completion() string {
@@ -111,16 +166,28 @@ func (m maker) completion() string {
 		m.id, created, quote(m.model), quote(m.content), m.usageField())
 }
 
-// embeddings gives one small vector per input string.
-func (m maker) embeddings(input json.RawMessage) string {
+// vector is what every input is embedded as: exact in 32 bits.
+var vector = []float32{0.25, -0.5, 0.125}
+
+// embeddings gives one small vector per input string, as numbers or, as clients
+// ask for by default, packed as base64.
+func (m maker) embeddings(input json.RawMessage, packed bool) string {
 	n := 1
 	var list []json.RawMessage
 	if json.Unmarshal(input, &list) == nil && len(list) > 0 {
 		n = len(list)
 	}
+	embedding := encode(vector)
+	if packed {
+		var b []byte
+		for _, f := range vector {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+		}
+		embedding = encode(b) // bytes encode as base64
+	}
 	var data []string
 	for i := range n {
-		data = append(data, fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":[0.25,-0.5,0.125]}`, i))
+		data = append(data, fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":%s}`, i, embedding))
 	}
 	usage := ""
 	if !m.noUsage {
@@ -129,13 +196,9 @@ func (m maker) embeddings(input json.RawMessage) string {
 	return fmt.Sprintf(`{"object":"list","data":[%s],"model":%s%s}`, strings.Join(data, ","), quote(m.model), usage)
 }
 
-// stream gives a role, two deltas, a finish reason, the usage if it was asked
+// stream gives a role, the deltas, a finish reason, the usage if it was asked
 // for, and the end mark; one chunk each.
 func (m maker) stream(route string, usage bool, delayMS int) []Chunk {
-	if route == "messages" {
-		return m.messageStream(delayMS)
-	}
-	half := m.half()
 	var chunks []Chunk
 	event := func(data string) {
 		chunks = append(chunks, Chunk{Text: "data: " + data + "\n\n", DelayMS: delayMS})
@@ -144,24 +207,26 @@ func (m maker) stream(route string, usage bool, delayMS int) []Chunk {
 	if usage {
 		tail = `,"usage":null`
 	}
-	object, id := "chat.completion.chunk", "chatcmpl"
-	delta := func(text string) string { return `"delta":{"content":` + quote(text) + `}` }
+	kind, id := "chat.completion.chunk", "chatcmpl"
 	if route == "completions" {
-		object, id = "text_completion", "cmpl"
-		delta = func(text string) string { return `"text":` + quote(text) }
+		kind, id = "text_completion", "cmpl"
 	}
-	head := fmt.Sprintf(`{"id":"%s-%d","object":"%s","created":%d,"model":%s,`, id, m.id, object, created, quote(m.model))
-	if route != "completions" {
-		event(head + `"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]` + tail + `}`)
+	head := fmt.Sprintf(`{"id":"%s-%d","object":"%s","created":%d,"model":%s,`, id, m.id, kind, created, quote(m.model))
+	choice := func(delta, finish string) {
+		event(head + `"choices":[{"index":0,` + delta + `,"finish_reason":` + finish + `}]` + tail + `}`)
 	}
-	for _, text := range []string{m.content[:half], m.content[half:]} {
-		event(head + `"choices":[{"index":0,` + delta(text) + `,"finish_reason":null}]` + tail + `}`)
-	}
-	last := `"delta":{}`
 	if route == "completions" {
-		last = `"text":""`
+		a, b := halves(m.content)
+		for _, text := range []string{a, b} {
+			choice(`"text":`+quote(text), "null")
+		}
+		choice(`"text":""`, `"stop"`)
+	} else {
+		for _, delta := range m.chatDeltas() {
+			choice(`"delta":`+encode(delta), "null")
+		}
+		choice(`"delta":{}`, quote(m.finishReason()))
 	}
-	event(head + `"choices":[{"index":0,` + last + `,"finish_reason":"stop"}]` + tail + `}`)
 	if usage && !m.noUsage {
 		event(head + `"choices":[]` + m.usageField() + `}`)
 	}
@@ -169,14 +234,17 @@ func (m maker) stream(route string, usage bool, delayMS int) []Chunk {
 	return chunks
 }
 
-// half is where the content is cut in two: never inside a character, as JSON
-// strings must stay valid.
-func (m maker) half() int {
-	half := len(m.content) / 2
-	for half > 0 && half < len(m.content) && m.content[half]&0xC0 == 0x80 {
-		half--
+// chatDeltas are the role, then thinking, text and calls in pieces.
+func (m maker) chatDeltas() []object {
+	list := []object{{"role": "assistant", "content": ""}}
+	for _, part := range []struct{ field, text string }{{"reasoning_content", m.thinking}, {"content", m.content}} {
+		if part.text == "" {
+			continue
+		}
+		a, b := halves(part.text)
+		list = append(list, object{part.field: a}, object{part.field: b})
 	}
-	return half
+	return append(list, chatCallDeltas(m.tools)...)
 }
 
 func (m maker) usageField() string {

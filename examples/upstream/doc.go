@@ -1,5 +1,6 @@
-// Package upstream is a mock LLM provider that speaks the dialects of OpenAI and
-// Anthropic over plain HTTP and does on request whatever providers do wrong.
+// Package upstream is a mock LLM provider that speaks OpenAI's and Anthropic's
+// dialects over plain HTTP and does on request whatever providers do wrong: chat
+// completions, completions, embeddings, responses, messages, count_tokens, models.
 //
 // It owns what a test or a user of the gateway needs on the far side: valid
 // answers by default, scripted ones on demand (status, headers, body, usage,

@@ -2,69 +2,137 @@ package upstream
 
 import (
 	"fmt"
-	"strings"
+	"net/http"
 )
 
-// Default answers in Anthropic's dialect. Usage.Cached is what was read from the
-// prompt cache; as Anthropic has it, input_tokens are the rest of Prompt.
+// object is a JSON object that is put together by hand; it encodes with its
+// fields in alphabetical order.
+type object = map[string]any
 
-func (m maker) messageHead(content string) string {
-	return fmt.Sprintf(`{"id":"msg_%d","type":"message","role":"assistant","model":%s,"content":%s`, m.id, quote(m.model), content)
-}
-
-// messageUsage is the usage member; output is what was generated so far.
-func (m maker) messageUsage(output int64) string {
-	if m.noUsage {
-		return ""
-	}
-	return fmt.Sprintf(`,"usage":{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":%d,"output_tokens":%d}`,
-		m.usage.Prompt-m.usage.Cached, m.usage.Cached, output)
-}
-
+// message is the whole answer of Anthropic's Messages API.
 func (m maker) message() string {
-	return m.messageHead(`[{"type":"text","text":`+quote(m.content)+`}]`) + `,"stop_reason":"end_turn","stop_sequence":null` + m.messageUsage(m.usage.Completion) + `}`
+	content := []object{}
+	if m.thinking != "" {
+		content = append(content, object{"type": "thinking", "thinking": m.thinking, "signature": signature})
+	}
+	if m.content != "" {
+		content = append(content, object{"type": "text", "text": m.content})
+	}
+	for _, t := range m.tools {
+		content = append(content, object{"type": "tool_use", "id": t.ID, "name": t.Name, "input": raw(t.input())})
+	}
+	o := m.messageHead()
+	o["content"], o["stop_reason"] = content, m.stopReason()
+	if m.noUsage {
+		delete(o, "usage")
+	}
+	return encode(o)
 }
 
-func (m maker) tokenCount() string { return fmt.Sprintf(`{"input_tokens":%d}`, m.usage.Prompt) }
+// signature stands for what a provider signs a thinking block with; clients
+// must hand it back as it is.
+const signature = "c2lnbmVkLWJ5LXRoZS1tb2Nr+/=="
 
-// messageStream gives a message_start, a ping, one block of text in two deltas,
-// a message_delta with the usage and a message_stop; one chunk each.
+func (m maker) messageHead() object {
+	return object{
+		"id": fmt.Sprintf("msg_%d", m.id), "type": "message", "role": "assistant", "model": m.model,
+		"content": []object{}, "stop_reason": nil, "stop_sequence": nil, "usage": m.messageUsage(m.usage.Completion),
+	}
+}
+
+// messageUsage counts cached input apart from the rest, as Anthropic does.
+func (m maker) messageUsage(output int64) object {
+	return object{
+		"input_tokens": m.usage.Prompt - m.usage.Cached, "cache_read_input_tokens": m.usage.Cached,
+		"cache_creation_input_tokens": 0, "output_tokens": output,
+	}
+}
+
+func (m maker) stopReason() string {
+	if len(m.tools) > 0 {
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+// messageStream gives message_start, the blocks with their deltas and a ping
+// after the first start, message_delta with the usage, and message_stop.
 func (m maker) messageStream(delayMS int) []Chunk {
-	var chunks []Chunk
-	event := func(name, rest string) {
-		chunks = append(chunks, Chunk{Text: "event: " + name + "\ndata: {\"type\":\"" + name + "\"" + rest + "}\n\n", DelayMS: delayMS})
+	s := &eventStream{delayMS: delayMS}
+	head := m.messageHead()
+	head["usage"] = m.messageUsage(1)
+	delta := object{"type": "message_delta", "delta": object{"stop_reason": m.stopReason(), "stop_sequence": nil}, "usage": object{"output_tokens": m.usage.Completion}}
+	if m.noUsage {
+		delete(head, "usage")
+		delete(delta, "usage")
 	}
-	event("message_start", `,"message":`+m.messageHead("[]")+`,"stop_reason":null,"stop_sequence":null`+m.messageUsage(1)+`}`)
-	event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`)
-	event("ping", "")
-	half := m.half()
-	for _, text := range []string{m.content[:half], m.content[half:]} {
-		event("content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":`+quote(text)+`}`)
+	s.event(object{"type": "message_start", "message": head})
+	s.event(object{"type": "ping"})
+	index := 0
+	block := func(start object, deltas ...object) {
+		s.event(object{"type": "content_block_start", "index": index, "content_block": start})
+		for _, d := range deltas {
+			s.event(object{"type": "content_block_delta", "index": index, "delta": d})
+		}
+		s.event(object{"type": "content_block_stop", "index": index})
+		index++
 	}
-	event("content_block_stop", `,"index":0`)
-	event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null}`+m.messageUsage(m.usage.Completion))
-	event("message_stop", "")
-	return chunks
+	if m.thinking != "" {
+		a, b := halves(m.thinking)
+		block(object{"type": "thinking", "thinking": "", "signature": ""},
+			object{"type": "thinking_delta", "thinking": a}, object{"type": "thinking_delta", "thinking": b},
+			object{"type": "signature_delta", "signature": signature})
+	}
+	if m.content != "" {
+		a, b := halves(m.content)
+		block(object{"type": "text", "text": ""}, object{"type": "text_delta", "text": a}, object{"type": "text_delta", "text": b})
+	}
+	for _, t := range m.tools {
+		deltas := []object{{"type": "input_json_delta", "partial_json": ""}}
+		for _, piece := range t.pieces() {
+			deltas = append(deltas, object{"type": "input_json_delta", "partial_json": piece})
+		}
+		block(object{"type": "tool_use", "id": t.ID, "name": t.Name, "input": object{}}, deltas...)
+	}
+	s.event(delta)
+	s.event(object{"type": "message_stop"})
+	return s.chunks
 }
 
-// isMessages reports whether a path is one of Anthropic's API.
-func isMessages(route string) bool { return strings.HasPrefix(route, "messages") }
+func (m maker) countTokens() string { return encode(object{"input_tokens": m.usage.Prompt}) }
 
-// errorOf is the body of an error in the dialect of a route.
-func errorOf(route string, status int, message string) string {
-	if !isMessages(route) {
-		return errorBody(status, message)
-	}
-	kind := map[int]string{
-		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
-		429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
-	}[status]
-	switch {
-	case kind != "":
-	case status >= 500:
+// anthropicTypes are the names that Anthropic's errors have by their status.
+var anthropicTypes = map[int]string{
+	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+	529:                              "overloaded_error",
+}
+
+func anthropicError(status int, message string) string {
+	kind := anthropicTypes[status]
+	if kind == "" {
 		kind = "api_error"
-	default:
-		kind = "invalid_request_error"
 	}
-	return fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s},"request_id":"req_mock"}`, quote(kind), quote(message))
+	return encode(object{"type": "error", "error": object{"type": kind, "message": message}})
+}
+
+func anthropicModels(names []string) string {
+	list := []object{}
+	for _, n := range names {
+		list = append(list, anthropicModel(n))
+	}
+	o := object{"data": list, "has_more": false, "first_id": nil, "last_id": nil}
+	if len(names) > 0 {
+		o["first_id"], o["last_id"] = names[0], names[len(names)-1]
+	}
+	return encode(o)
+}
+
+func anthropicModel(name string) object {
+	return object{"id": name, "type": "model", "display_name": name, "created_at": "2025-06-15T00:00:00Z"}
 }

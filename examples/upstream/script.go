@@ -35,10 +35,12 @@ type Step struct {
 	Gzip bool `json:"gzip,omitempty"` // packs the body, flushed at each chunk
 	End  End  `json:"end,omitempty"`  // what happens after the last byte
 
-	Content      string `json:"content,omitempty"` // text of the answer, "hello-world" if empty
-	Usage        *Usage `json:"usage,omitempty"`   // nil: 10 prompt + 20 completion tokens
-	NoUsage      bool   `json:"no_usage,omitempty"`
-	ChunkDelayMS int    `json:"chunk_delay_ms,omitempty"` // before each event of a default stream
+	Content      string     `json:"content,omitempty"`  // text of the answer, "hello-world" if empty and without Tools, or of the error
+	Thinking     string     `json:"thinking,omitempty"` // what the model thought before it, where the dialect shows that
+	Tools        []ToolCall `json:"tools,omitempty"`    // calls after the text
+	Usage        *Usage     `json:"usage,omitempty"`    // nil: 10 prompt + 20 completion tokens
+	NoUsage      bool       `json:"no_usage,omitempty"`
+	ChunkDelayMS int        `json:"chunk_delay_ms,omitempty"` // before each event of a default stream
 }
 
 // Chunk is a part of a body that is flushed on its own.

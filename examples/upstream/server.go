@@ -33,6 +33,7 @@ const (
 type Server struct {
 	scripts scripts
 	journal journal
+	stored  stored
 	models  []string
 	addr    net.Addr
 	http    *http.Server
@@ -98,6 +99,7 @@ func (s *Server) Count(model string) int64 { return s.journal.count(model) }
 func (s *Server) Reset() {
 	s.scripts.clear()
 	s.journal.clear()
+	s.stored.clear()
 }
 
 // Close stops listening, ends every connection and every scripted wait.
@@ -114,31 +116,31 @@ func (s *Server) Close() error {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.control(mux)
-	mux.HandleFunc("GET /models", s.listModels)
-	mux.HandleFunc("GET /v1/models", s.listModels)
+	for _, base := range []string{"/models", "/v1/models"} {
+		mux.HandleFunc("GET "+base, s.listModels)
+		mux.HandleFunc("GET "+base+"/{model...}", s.showModel)
+	}
 	mux.HandleFunc("/", s.complete)
 	return mux
-}
-
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, models(s.models))
 }
 
 // route returns which default answer a path gets; ok is false for a path that
 // no provider has.
 func route(path string) (name string, ok bool) {
-	switch {
-	case strings.HasSuffix(path, "/chat/completions"):
-		return "chat", true
-	case strings.HasSuffix(path, "/completions"):
-		return "completions", true
-	case strings.HasSuffix(path, "/embeddings"):
-		return "embeddings", true
-	case strings.HasSuffix(path, "/messages"):
-		return "messages", true
-	case strings.HasSuffix(path, "/messages/count_tokens"):
-		return "messages/count_tokens", true
+	if strings.Contains(path, "/responses/") {
+		return "response", true
+	}
+	for _, r := range []struct{ suffix, name string }{
+		{"/chat/completions", "chat"},
+		{"/completions", "completions"},
+		{"/embeddings", "embeddings"},
+		{"/responses", "responses"},
+		{"/messages", "messages"},
+		{"/messages/count_tokens", "count_tokens"},
+	} {
+		if strings.HasSuffix(path, r.suffix) {
+			return r.name, true
+		}
 	}
 	return "", false
 }
@@ -161,10 +163,17 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	if !known && !scripted {
 		step = Step{Status: http.StatusNotFound, Body: errorBody(http.StatusNotFound, "the mock upstream has no route "+r.URL.Path)}
 	}
-	if known && r.Method != http.MethodPost && !scripted {
+	switch {
+	case scripted || !known:
+	case name == "response":
+		step = s.stored.answer(r.Method, r.URL.Path)
+	case r.Method != http.MethodPost:
 		step = Step{Status: http.StatusMethodNotAllowed}
 	}
 	a := compose(step, name, q, rec.Seq)
+	if name == "responses" && a.status == http.StatusOK {
+		s.stored.keep(finished(step, q, rec.Seq))
+	}
 	defer func() { s.journal.done(rec, a.status, time.Now()) }()
 	s.send(r.Context(), w, a, step)
 }
