@@ -48,12 +48,23 @@ func troubleOf(status int, body []byte) trouble {
 			return contentPolicy
 		}
 	}
-	for _, s := range []string{in.Message, e.Message} {
-		if strings.HasPrefix(s, "prompt is too long") || strings.HasPrefix(s, "This model's maximum context length is") {
-			return contextWindow
+	for _, text := range []string{in.Message, e.Message} {
+		for begin, t := range beginnings {
+			if strings.HasPrefix(text, begin) {
+				return t
+			}
 		}
 	}
 	return otherTrouble
+}
+
+// beginnings are how messages without a code begin: Anthropic's, and those of
+// servers that imitate OpenAI.
+var beginnings = map[string]trouble{
+	"prompt is too long": contextWindow,
+	"input length and `max_tokens` exceed context limit": contextWindow,
+	"This model's maximum context length is":             contextWindow,
+	"Output blocked by content filtering policy":         contentPolicy,
 }
 
 // standIns returns the names that the model or the request has for a trouble.

@@ -86,6 +86,9 @@ func TestPagesMayCallTheDataPlane(t *testing.T) {
 			if c.status == 204 && (h.Get("Access-Control-Allow-Headers") != asked || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST")) {
 				t.Errorf("allows %v", h)
 			}
+			if c.status >= 400 && c.target == "/v1/messages" && !strings.HasPrefix(w.Body.String(), `{"type":"error","error":{"type":"`) {
+				t.Errorf("not Anthropic's envelope: %s", w.Body)
+			}
 			exposed := h.Get("Access-Control-Expose-Headers")
 			if readable := c.allowed != "" && c.status != 204; readable != (exposed != "") {
 				t.Errorf("exposes %q", exposed)
