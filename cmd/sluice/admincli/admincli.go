@@ -83,7 +83,7 @@ func New(env Env) *cobra.Command {
 	o := &globalOptions{env: env}
 	cmd := newGroup("admin", "Manage keys, teams, priorities, configuration and the cluster",
 		newKeyCommand(o), newTeamCommand(o), newPriorityCommand(o), newModelCommand(o),
-		newLimitsCommand(o), newClusterCommand(o), newConfigCommand(o),
+		newLimitsCommand(o), newExplainCommand(o), newClusterCommand(o), newConfigCommand(o),
 		newBackupCommand(o), newRestoreCommand(o))
 	o.AddFlags(cmd)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
