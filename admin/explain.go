@@ -78,7 +78,7 @@ func (a *Admin) explainLimits(_ context.Context, c *call) (any, error) {
 	}
 	r, ok := view.Config().Resolve(model)
 	if !ok {
-		return nil, notFound("model", "Invalid model name passed in model=%s", clip(model))
+		return nil, notFound("model", "Invalid model name passed in model=%s; `sluice admin model list` shows them", clip(model))
 	}
 	tokens, err := assumedTokens(c.query.Get("tokens"))
 	if err != nil {
