@@ -35,6 +35,7 @@ type exchange struct {
 	bodyRead bool          // the whole body of the request has been read
 	bodySize int64         // of the request, as it goes up
 	estimate limiter.Usage // what it will probably use; zero where no tokens are reserved
+	capped   bool          // the request declared how long its answer may be; known where tokens are reserved
 
 	sent     time.Time // when the call went up; zero before
 	ready    time.Time // when its answer began
@@ -189,6 +190,7 @@ func (x *exchange) prepare(named string) (*call, error) {
 	keep = true
 	if x.reserves() {
 		x.estimate = limiter.Usage{Input: inputTokens(body.b), Output: x.outputTokens(&f)}
+		x.capped = f.most >= 0
 	}
 	c.hide = ask
 	c.usage = c.usage || ask
@@ -212,7 +214,7 @@ func (x *exchange) admit() error {
 	var refusal *limiter.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Oversize:
-		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: refusal.Error()}
+		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: x.oversize(refusal)}
 	case errors.As(err, &refusal):
 		x.refused(refusal)
 		return &Error{Status: http.StatusTooManyRequests, Type: typeThrottled, Message: refusal.Error(), LimitedBy: refusal.Scope.LimitedBy()}
