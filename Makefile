@@ -6,6 +6,8 @@ GO       ?= go
 SEEDS    ?= 200
 DURATION ?= 30s
 PARALLEL ?=
+# Parts of `make bench`, comma-separated; empty for all.
+ONLY     ?=
 # Extra flags for every `go test`, for example TESTFLAGS=-v.
 TESTFLAGS ?=
 
@@ -13,7 +15,7 @@ TESTFLAGS ?=
 QUICKSTART_KEY = sk-1234
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test unit e2e nemesis fuzz-smoke fuzz bench lint conformance conformance-go clean
+.PHONY: help build run demo prove test unit e2e nemesis fuzz-smoke fuzz bench lint conformance conformance-go clean
 
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +33,9 @@ run: build ## serve examples/quickstart.toml on 127.0.0.1:4000, data under data/
 demo: ## play the worked example on three nodes and check its figures
 	$(GO) run ./examples/demo
 
+prove: ## three nodes, four times a limit, kill -9 of the leader: count what was served, and time an admission
+	$(GO) run ./examples/prove
+
 test: build lint unit e2e fuzz-smoke conformance-go ## everything a change must pass
 
 unit: # every package in random order, under the race detector
@@ -44,8 +49,8 @@ e2e: # clusters of real processes
 nemesis: ## kill, stop, cut off and disturb clusters for SEEDS=200 × DURATION=30s, PARALLEL=n at a time
 	$(GO) run ./examples/nemesis -seeds $(SEEDS) -duration $(DURATION) $(if $(PARALLEL),-parallel $(PARALLEL)) $(NEMESISFLAGS)
 
-bench: ## measure what is promised about speed, side by side in one run
-	$(GO) run ./examples/bench
+bench: ## measure what is promised about speed, side by side in one run; ONLY=ledger,log for a part
+	$(GO) run ./examples/bench $(if $(ONLY),-only '$(ONLY)')
 
 lint: ## gofmt, go vet and staticcheck (pinned in .ci/tools)
 	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sluice/fsm"
 	"sluice/limiter"
@@ -151,6 +152,22 @@ func (c *Client) Limits(ctx context.Context, model string) (*LimitsAnswer, error
 		query.Set("model", model)
 	}
 	return get[LimitsAnswer](ctx, c, "/limits", query)
+}
+
+// ExplainLimits says what one more request would meet. key may be "" for the
+// master key; tokens is what the request would reserve, 0 for the least.
+func (c *Client) ExplainLimits(ctx context.Context, model, key string, tokens int64) (*ExplainAnswer, error) {
+	query := url.Values{"model": {model}}
+	if key != "" {
+		if strings.HasPrefix(key, secretPrefix) {
+			key = hashSecret(key)
+		}
+		query.Set("key", key) // an alias may have capitals
+	}
+	if tokens != 0 {
+		query.Set("tokens", strconv.FormatInt(tokens, 10))
+	}
+	return get[ExplainAnswer](ctx, c, "/limits/explain", query)
 }
 
 // ClusterStatus shows the cluster as the server sees it.

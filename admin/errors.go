@@ -102,7 +102,7 @@ func (a *Admin) explainFailure(err error) *Error {
 	case FailureOldMember:
 		return &Error{Status: http.StatusConflict, Message: "Every node must be reachable and know this kind of write, so nothing was changed. `sluice admin cluster status` shows who is missing or older: start, update or remove that node, then repeat."}
 	case FailureNoMajority:
-		return &Error{Status: http.StatusConflict, Param: "node", Message: "Refused, nothing was changed: the voters that answer would be no majority of those that are left. Start the ones that do not answer, or remove those first; `sluice admin cluster status` shows them."}
+		return &Error{Status: http.StatusConflict, Param: "node", Message: "Refused, nothing was changed: the voters that answer would be no majority of those that are left. Start the ones that do not answer, or remove those first; `sluice admin cluster status` shows them. If they are lost for good: `sluice recover --help`."}
 	case FailureNotTransferred:
 		return &Error{Status: http.StatusServiceUnavailable, Param: "node", RetryAfter: time.Second,
 			Message: "Leadership was not handed over, the leader goes on: the other node does not answer or has not caught up. `sluice admin cluster status` shows both."}

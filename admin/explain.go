@@ -2,14 +2,18 @@ package admin
 
 import (
 	"context"
+	"strconv"
 
 	"sluice/fsm"
 	"sluice/limiter"
 )
 
+// maxAssumed is the most tokens that one request is explained for.
+const maxAssumed = 1 << 40
+
 // ExplainAnswer answers GET /limits/explain: what one more request of a key for
 // a model would meet now. It is about a request that is counted as one and, where
-// tokens are reserved, as the least that can be asked for.
+// tokens are reserved, as the tokens that the caller says.
 type ExplainAnswer struct {
 	Model    string  `json:"model"`
 	Key      *string `json:"key"`      // hash; null for the master key
@@ -21,6 +25,7 @@ type ExplainAnswer struct {
 	Scope         *string          `json:"scope"`
 	Dimension     *string          `json:"dimension"`
 	FitsInSeconds float64          `json:"fits_in_seconds"` // the longest among the scopes; 0 if admitted
+	AssumedTokens int64            `json:"assumed_tokens"`  // that must still fit below every token limit; 1 unless tokens are reserved
 	Saturation    float64          `json:"saturation"`
 	Scopes        []ExplainedScope `json:"scopes"` // in the order of checks
 }
@@ -62,8 +67,9 @@ type InFlight struct {
 	N    int64  `json:"in_flight"`
 }
 
-// explainLimits answers GET /limits/explain?key=&model=. The key is a secret, a
-// hash or an alias, or left out for the master key.
+// explainLimits answers GET /limits/explain?key=&model=&tokens=. The key is a
+// secret, a hash or an alias, or left out for the master key; tokens is what the
+// request would reserve, 1 if it is left out.
 func (a *Admin) explainLimits(_ context.Context, c *call) (any, error) {
 	view := a.o.State.View()
 	model := c.query.Get("model")
@@ -72,10 +78,21 @@ func (a *Admin) explainLimits(_ context.Context, c *call) (any, error) {
 	}
 	r, ok := view.Config().Resolve(model)
 	if !ok {
-		return nil, notFound("model", "Invalid model name passed in model=%s", clip(model))
+		return nil, notFound("model", "Invalid model name passed in model=%s; `sluice admin model list` shows them", clip(model))
 	}
-	t := limiter.Ticket{Model: r.Group}
-	answer := ExplainAnswer{Model: r.Group, Scopes: []ExplainedScope{}}
+	tokens, err := assumedTokens(c.query.Get("tokens"))
+	if err != nil {
+		return nil, err
+	}
+	limits := &view.Config().Limits
+	if limits.TokenAccounting != fsm.AccountReserved {
+		tokens = 1 // as it is admitted: whatever it uses is recorded later
+	}
+	t := limiter.Ticket{Model: r.Group, Estimate: limiter.Usage{Input: tokens}}
+	if limits.TokenRateLimitType == "output" {
+		t.Estimate = limiter.Usage{Output: tokens}
+	}
+	answer := ExplainAnswer{Model: r.Group, AssumedTokens: tokens, Scopes: []ExplainedScope{}}
 	if given := c.query.Get("key"); given != "" {
 		k, ok := view.Key(keyID(given))
 		if !ok {
@@ -98,6 +115,18 @@ func (a *Admin) explainLimits(_ context.Context, c *call) (any, error) {
 		answer.Scopes = append(answer.Scopes, explainedScope(&e.Scopes[i], conserving))
 	}
 	return answer, nil
+}
+
+// assumedTokens reads the parameter tokens, 1 for "".
+func assumedTokens(given string) (int64, error) {
+	if given == "" {
+		return 1, nil
+	}
+	n, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || n < 1 || n > maxAssumed {
+		return 0, badRequest("tokens", "tokens must be a whole number from 1 to %d.", int64(maxAssumed))
+	}
+	return n, nil
 }
 
 // claimed returns the priority that requests of the key have: the team's before its own.

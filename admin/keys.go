@@ -101,6 +101,11 @@ func (a *Admin) requireTeam(ctx context.Context, set fields) error {
 	}
 	a.refresh(ctx) // it may have been created on another node a moment ago
 	if _, ok := a.o.State.View().Team(team); !ok {
+		for t := range a.o.State.View().Teams {
+			if t.Alias == team {
+				return badRequest("team_id", "Team not found, passed team_id=%s. That is a team's alias; use its id %s.", clip(team), t.ID)
+			}
+		}
 		return badRequest("team_id", "Team not found, passed team_id=%s. Create it with /team/new first.", clip(team))
 	}
 	return nil

@@ -51,7 +51,7 @@ func (a *Admin) showLimits(_ context.Context, c *call) (any, error) {
 	if model != "" {
 		r, ok := a.o.State.View().Config().Resolve(model)
 		if !ok {
-			return nil, notFound("model", "Invalid model name passed in model=%s", clip(model))
+			return nil, notFound("model", "Invalid model name passed in model=%s; `sluice admin model list` shows them", clip(model))
 		}
 		model = r.Group
 	}

@@ -64,6 +64,7 @@ func Compile(c Config) (*Compiled, error) {
 		}
 		said.add(m.Name, warnings...)
 		said.add(m.Name, m.warnings()...)
+		said.add(m.Name, c.Limits.tight(m.capacity().Tokens)...)
 		e := &modelEntry{model: m, policy: policy}
 		out.entries[m.Name] = e
 		if isWildcard(m.Name) {
@@ -71,7 +72,7 @@ func Compile(c Config) (*Compiled, error) {
 			out.wild = append(out.wild, e)
 		}
 	}
-	out.Warnings = said.texts()
+	out.Warnings = append(said.texts(), c.Limits.idle()...)
 	slices.SortFunc(out.wild, func(a, b *modelEntry) int { return len(b.prefix) - len(a.prefix) })
 	for alias := range c.Aliases {
 		out.targets[alias], _ = followAlias(c.Aliases, alias)
@@ -101,6 +102,35 @@ func (l *LimitSettings) sharing() limiter.Sharing {
 	s := limiter.Sharing{Conserving: true, HoldBack: l.HoldBack, Active: l.ActiveWindow}
 	setDefault(&s.Active, DefaultActiveWindow)
 	return s
+}
+
+// leastReserved is what a request without max_tokens reserves, with little
+// input, while nothing is known of its answers: less room than that, and it is
+// larger than the whole limit.
+const leastReserved = 1100
+
+// tight warns of a token limit that requests are reserved against and that is
+// smaller than one of them.
+func (l *LimitSettings) tight(tokens limiter.Limit) []string {
+	n, ok := tokens.Get()
+	if !ok || n == 0 || n >= leastReserved || l.TokenAccounting != AccountReserved || l.TokenRateLimitType == "input" {
+		return nil
+	}
+	return []string{fmt.Sprintf("with limits.token_accounting = %q a request without max_tokens reserves its input and 1024 tokens until 20 answers were seen, more than the tpm of %d; raise tpm, or have clients set max_tokens", AccountReserved, n)}
+}
+
+// idle warns of settings that are set and belong to a mode that is not.
+func (l *LimitSettings) idle() (out []string) {
+	say := func(set bool, key, mode, value string) {
+		if set {
+			out = append(out, fmt.Sprintf("limits.%s has no effect without limits.%s = %q", key, mode, value))
+		}
+	}
+	saturation, recorded := l.Allocation != AllocateConserving, l.TokenAccounting != AccountReserved
+	say(saturation && l.HoldBack != 0, "hold_back", "allocation", AllocateConserving)
+	say(saturation && l.ActiveWindow != 0 && l.ActiveWindow != DefaultActiveWindow, "active_window", "allocation", AllocateConserving)
+	say(recorded && l.Oversize != "" && l.Oversize != OversizeReject, "oversize", "token_accounting", AccountReserved)
+	return out
 }
 
 var tokenTypes = map[string]limiter.TokenType{

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 )
@@ -161,5 +162,30 @@ func TestHotLookupsDoNotAllocate(t *testing.T) {
 		p.Rules()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestCompileWarnsOfLimitSettingsThatDoNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		limits LimitSettings
+		want   string // part of the only warning; "" for none
+	}{
+		{"defaults written out", LimitSettings{ActiveWindow: DefaultActiveWindow, Oversize: OversizeReject}, ""},
+		{"hold_back alone", LimitSettings{HoldBack: 0.1}, `limits.hold_back has no effect without limits.allocation = "work_conserving"`},
+		{"active_window alone", LimitSettings{ActiveWindow: time.Second}, "limits.active_window has no effect without"},
+		{"oversize alone", LimitSettings{Oversize: OversizeAlone}, `limits.oversize has no effect without limits.token_accounting = "reserve"`},
+		{"with their mode", LimitSettings{HoldBack: 0.1, ActiveWindow: time.Second, Allocation: AllocateConserving}, ""},
+		{"reserve with a tpm below one request", LimitSettings{TokenAccounting: AccountReserved, Oversize: OversizeAlone}, "model small: with limits.token_accounting"},
+		{"reserve of input only", LimitSettings{TokenAccounting: AccountReserved, TokenRateLimitType: "input"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := testConfig(mockModel("small", -1, leastReserved-1), mockModel("large", -1, leastReserved), mockModel("blocked", -1, 0))
+			cfg.Limits = tc.limits
+			got := compile(t, cfg.Normalize()).Warnings
+			if len(got) > 1 || (len(got) == 1) != (tc.want != "") || !strings.Contains(strings.Join(got, ""), tc.want) {
+				t.Errorf("warnings are %q, want one with %q", got, tc.want)
+			}
+		})
 	}
 }

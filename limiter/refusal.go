@@ -68,7 +68,7 @@ func (r *Refusal) oversize() string {
 		whose = fmt.Sprintf("priority %s on model %s", priorityName(r.Ticket.Priority), r.Ticket.Model)
 	}
 	in, out := r.Ticket.Estimate.Input, r.Ticket.Estimate.Output
-	return fmt.Sprintf("The request is larger than a whole limit: it needs about %d tokens (%d of input and up to %d of output, as far as they count), and the limit of %s is %s tokens per window. Lower max_tokens or shorten the input.",
+	return fmt.Sprintf("The request is larger than a whole limit: it needs about %d tokens (%d of input and up to %d of output, as far as they count), and the limit of %s is %s tokens per window.",
 		r.Need, in, out, whose, r.Limits.Tokens)
 }
 

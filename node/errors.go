@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 )
 
@@ -56,6 +58,24 @@ var (
 
 // errNotLeader says that the node asked is not the leader; nothing was executed.
 var errNotLeader = errors.New("not the leader")
+
+// errOtherSecret says that the peer's certificate comes from another secret.
+var errOtherSecret = errors.New("peer does not share this node's cluster.secret (or certificate authority)")
+
+// whySilent says in a few words why a node could not be asked.
+func whySilent(err error) string {
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, errOtherSecret), errors.As(err, &alert):
+		return "refuses this node's cluster.secret (or certificate authority): use the same on all nodes"
+	case errors.As(err, &record), err != nil && strings.Contains(err.Error(), "does not look like a TLS handshake"):
+		return "does not speak TLS: an HTTP port? nodes talk on cluster.listen"
+	case err == nil:
+		return "does not answer"
+	}
+	return fmt.Sprintf("does not answer (%v)", err)
+}
 
 // errRefused carries the reason of a peer for which there is no sentinel.
 var errRefused = errors.New("refused")

@@ -190,10 +190,10 @@ func (s survey) unreachable() string {
 	}
 	var parts []string
 	for a, err := range s.silent {
-		parts = append(parts, fmt.Sprintf("%s (%v)", a, err))
+		parts = append(parts, a+" "+whySilent(err))
 	}
 	slices.Sort(parts)
-	return "no answer from " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // joined is the answer to a join request.
@@ -296,6 +296,7 @@ func (n *Node) complaint(msg string) func(error) {
 	began, said, last := time.Now(), time.Time{}, ""
 	return func(err error) {
 		text := err.Error()
+		n.waiting.Store(&text)
 		if time.Since(began) < complainAfter || text == last && time.Since(said) < complainEvery || time.Since(said) < complainAfter {
 			return
 		}

@@ -17,6 +17,9 @@ type Status struct {
 	Term                                    uint64
 	LeaderID, LeaderAddress                 string // "" while none is known
 	LastLogIndex, CommitIndex, AppliedIndex uint64
+	// Waiting says what the node waits for while it has no cluster or knows no
+	// leader; "" if it does not, or has only begun to look.
+	Waiting string
 }
 
 // Member is one node of the cluster's configuration.
@@ -40,6 +43,9 @@ func (n *Node) Status() Status {
 			raft.Follower: "follower", raft.Candidate: "candidate", raft.Leader: "leader", raft.Shutdown: "stopped",
 		}[r.State()]
 		s.Term, s.LastLogIndex, s.CommitIndex, s.AppliedIndex = r.CurrentTerm(), r.LastIndex(), r.CommitIndex(), r.AppliedIndex()
+	}
+	if why := n.waiting.Load(); why != nil && (s.State == "forming" || s.LeaderID == "") {
+		s.Waiting = *why
 	}
 	if n.stop.Err() != nil {
 		s.State = "stopped"

@@ -35,8 +35,9 @@ type Node struct {
 
 	starting sync.Mutex // held while Raft is being started
 	raft     atomic.Pointer[raft.Raft]
-	trans    *transport    // set before raft
-	raftStop chan struct{} // closed right before Raft is shut down
+	waiting  atomic.Pointer[string] // why there was no cluster or no leader, when it was looked for last
+	trans    *transport             // set before raft
+	raftStop chan struct{}          // closed right before Raft is shut down
 	cluster  atomic.Pointer[string]
 	formed   chan struct{}
 
@@ -109,7 +110,7 @@ func open(ctx context.Context, o Options, st *stores, logger *slog.Logger) (*Nod
 	}
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("cluster.listen: %w", err)
+		return nil, fmt.Errorf("cluster.listen: %w; choose another address with --cluster-listen", err)
 	}
 	advertise, err := o.advertise(ctx, ln.Addr())
 	if err == nil {

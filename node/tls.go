@@ -156,7 +156,7 @@ func (c *credentials) verifyServer(s tls.ConnectionState) error {
 		Roots: c.pool, Intermediates: inter, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return fmt.Errorf("peer does not share this node's cluster.secret (or certificate authority): %w", err)
+		return fmt.Errorf("%w: %w", errOtherSecret, err)
 	}
 	return nil
 }

@@ -245,13 +245,16 @@ func (n *Node) whyNoLeader(conf raft.Configuration, s survey) error {
 		case i >= 0:
 			missing = append(missing, fmt.Sprintf("%s at %s has lost its data", m.ID, s.cards[i].Address))
 		default:
-			missing = append(missing, fmt.Sprintf("%s at %s does not answer", m.ID, m.Address))
+			missing = append(missing, fmt.Sprintf("%s at %s %s", m.ID, m.Address, whySilent(s.silent[string(m.Address)])))
 		}
 	}
 	for _, c := range s.cards {
 		if !c.HasState && !slices.ContainsFunc(conf.Servers, func(m raft.Server) bool { return string(m.ID) == c.ID }) {
 			missing = append(missing, fmt.Sprintf("%s at %s is new and cannot stand in for a voter with data", c.ID, c.Address))
 		}
+	}
+	if present > voters/2 {
+		return fmt.Errorf("no leader yet: %d of %d voters are here and elect one", present, voters)
 	}
 	return fmt.Errorf("no leader: %d of %d voters are here, a majority is needed: %s", present, voters, strings.Join(missing, ", "))
 }

@@ -42,7 +42,7 @@ func (x *exchange) admit() error {
 	var refusal *limiter.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Oversize:
-		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: refusal.Error()}
+		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: x.oversize(refusal)}
 	case errors.As(err, &refusal):
 		x.refused(refusal)
 		return &Error{Status: http.StatusTooManyRequests, Type: typeThrottled, Message: refusal.Error(), LimitedBy: refusal.Scope.LimitedBy()}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"sluice/fsm"
+	"sluice/limiter"
 )
 
 // What a request will use is estimated only where tokens are reserved
@@ -24,6 +25,19 @@ const objectTokens = 4
 // reserves reports whether tokens are reserved under the exchange's view.
 func (x *exchange) reserves() bool {
 	return x.view.Config().Limits.TokenAccounting == fsm.AccountReserved
+}
+
+// oversize words a refusal for ever by what the request declared: who sent no
+// max_tokens cannot lower it.
+func (x *exchange) oversize(r *limiter.Refusal) string {
+	text := r.Error()
+	switch {
+	case x.endpoint.product() != texts:
+		return text + " Shorten the input, or have the limit raised."
+	case x.fields.most >= 0:
+		return text + " Lower max_tokens or shorten the input, or have the limit raised."
+	}
+	return text + " Set max_tokens, of which none was sent, or shorten the input, or have the limit raised."
 }
 
 func (x *exchange) habit() habit { return habit{x.id.keyID(), x.model.Group} }

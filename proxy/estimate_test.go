@@ -136,7 +136,9 @@ func TestEstimatesLearnHowLongAnswersAre(t *testing.T) {
 }
 
 func TestOversizeRequestIsABadRequest(t *testing.T) {
-	r := newRig(t, mocked(), nil)
+	cfg := mocked()
+	cfg.Limits.TokenAccounting = fsm.AccountReserved
+	r := newRig(t, cfg, nil)
 	r.gate.admit = func(tk limiter.Ticket) error {
 		return &limiter.Refusal{Ticket: tk, Scope: limiter.ScopeModel, Dimension: limiter.Tokens, Oversize: true, Need: 150, Limits: limiter.Limits{Tokens: limiter.Of(100)}}
 	}
@@ -144,5 +146,14 @@ func TestOversizeRequestIsABadRequest(t *testing.T) {
 	wantError(t, a, http.StatusBadRequest, typeInvalid, "about 150 tokens")
 	if a.Header.Get("Retry-After") != "" {
 		t.Error("it is told to try again")
+	}
+	for _, c := range []struct{ name, path, fields, want string }{
+		{"nothing was declared", "/v1/chat/completions", "", "Set max_tokens, of which none was sent"},
+		{"too much was declared", "/v1/chat/completions", `,"max_tokens":150`, "Lower max_tokens"},
+		{"there is no output", "/v1/embeddings", "", "Shorten the input"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantError(t, r.post(c.path, `{"model":"m","messages":[]`+c.fields+`}`), http.StatusBadRequest, typeInvalid, "per window. "+c.want)
+		})
 	}
 }

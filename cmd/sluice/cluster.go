@@ -153,7 +153,7 @@ func (a *app) readiness() admin.Readiness {
 	v := a.state.View()
 	switch {
 	case s.State == "forming":
-		return admin.Readiness{Reasons: []string{"the node belongs to no cluster yet"}}
+		return admin.Readiness{Reasons: []string{"the node belongs to no cluster yet" + because(s.Waiting)}}
 	case v.ConfigVersion() == 0:
 		return admin.Readiness{Reasons: []string{"the node has no configuration yet"}}
 	case s.LeaderID != "" && !a.gate.Degraded() && !a.started.Load():
@@ -165,6 +165,7 @@ func (a *app) readiness() admin.Readiness {
 	if s.LeaderID != "" {
 		reason = "the leader does not answer, so limits cannot be counted"
 	}
+	reason += because(s.Waiting)
 	policy := v.Config().Limits.OnNoQuorum
 	reason += "; limits.on_no_quorum is " + string(policy)
 	// Where such requests are refused, a balancer does better elsewhere.
@@ -173,4 +174,12 @@ func (a *app) readiness() admin.Readiness {
 		reason += ", but this process has not reached the cluster yet and does not know what is left of the limits"
 	}
 	return admin.Readiness{Ready: serves, Degraded: serves, Reasons: []string{reason}}
+}
+
+// because appends what the node waits for, if it knows.
+func because(waiting string) string {
+	if waiting == "" {
+		return ""
+	}
+	return " (" + waiting + ")"
 }

@@ -91,7 +91,7 @@ func TestExitCodesAndOneLine(t *testing.T) {
 		{"unknown flag of the whole", []string{"--nope"}, 2, "", "unknown flag: --nope; see sluice --help", 1},
 		{"apply a file of no effect", []string{"admin", "config", "apply", writeFile(t, "empty.toml", "[gateway]\n")}, 2, "", "empty.toml says nothing cluster-wide", 1},
 		{"stray argument", []string{"serve", "x"}, 2, "", `unknown command "x" for "sluice serve"`, 1},
-		{"missing argument", []string{"config", "check"}, 2, "", "accepts 1 arg(s), received 0", 1},
+		{"missing argument", []string{"config", "check"}, 2, "", "FILE is missing", 1},
 		{"check a good file", []string{"config", "check", good}, 0, `master_key = "os.environ/SLUICE_MASTER_KEY"`, "", 0},
 		{"check a bad file", []string{"config", "check", bad}, 2, "", "sluice.toml:3: gateway.drain: ", 2},
 		{"check no file", []string{"config", "check", filepath.Join(t.TempDir(), "x.toml")}, 2, "", "x.toml: no such file", 1},

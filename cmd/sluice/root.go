@@ -58,14 +58,25 @@ func newGroup(use, short string) *cobra.Command {
 // asUsage makes wrong arguments and flags of cmd wrong usage.
 func asUsage(cmd *cobra.Command, check cobra.PositionalArgs) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{plainFlag(err)} })
 	cmd.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
+			if words := strings.Fields(c.Use); len(args) == 0 && len(words) > 1 {
+				err = fmt.Errorf("%s is missing", words[1])
+			}
 			return &usageError{err}
 		}
 		return nil
 	}
 	return cmd
+}
+
+// plainFlag says what a switch takes, without the name of what parsed it.
+func plainFlag(err error) error {
+	if before, _, ok := strings.Cut(err.Error(), ": strconv.ParseBool"); ok {
+		return errors.New(before + ": use true or false")
+	}
+	return err
 }
 
 // newHelpCommand returns `sluice help`. Cobra's own shows the help of what it

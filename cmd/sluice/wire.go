@@ -160,6 +160,15 @@ func (a *app) openGate(context.Context) error {
 	a.cleanup.add("flush the limiter", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushTime)
 		defer cancel()
+		select {
+		case <-a.node.Formed():
+		default: // it was never a member, so there is nothing to record
+			cancel()
+			if err := g.Close(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		}
 		err := g.Close(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			// The stop itself was in order: whoever looks after the process must

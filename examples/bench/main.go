@@ -4,7 +4,7 @@
 // met:
 //
 //	make bench
-//	go run ./examples/bench -only gateway,ledger
+//	make bench ONLY=gateway,ledger
 //
 // It owns the measurements and knows the packages only as far as it drives
 // them in-process where a process in between would be what is measured.
@@ -57,8 +57,12 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "interleaved rounds of each comparison")
 	flag.DurationVar(&o.slice, "slice", 1500*time.Millisecond, "length of one measurement")
 	flag.IntVar(&o.keys, "keys", 100_000, "virtual keys of the bench keys")
-	only := flag.String("only", "", "comma-separated `names`: ledger, log, redis, gateway, nodes, cluster, fill, failover, keys")
+	only := flag.String("only", "", "comma-separated `parts`: "+strings.Join(parts(), ", "))
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bench: %q is no flag; choose parts with -only %s\n", flag.Arg(0), flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o, *only)
 	stop()
@@ -69,15 +73,43 @@ func main() {
 }
 
 func run(ctx context.Context, o options, only string) error {
+	chosen, err := choose(only)
+	if err != nil {
+		return err
+	}
 	r := &report{out: os.Stdout}
 	for _, b := range benches {
-		if only != "" && !slices.Contains(strings.Split(only, ","), b.name) {
+		if !slices.Contains(chosen, b.name) {
 			continue
 		}
 		if err := b.run(ctx, o, r); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
-	r.close()
-	return nil
+	return r.close()
+}
+
+// parts lists the names of the benches.
+func parts() []string {
+	var names []string
+	for _, b := range benches {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// choose reads a comma-separated list of parts; "" means all.
+func choose(only string) ([]string, error) {
+	if only == "" {
+		return parts(), nil
+	}
+	var chosen []string
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(parts(), name) {
+			return nil, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(parts(), ", "))
+		}
+		chosen = append(chosen, name)
+	}
+	return chosen, nil
 }

@@ -35,8 +35,17 @@ func (r *report) judge(name, figure, target string, ok bool) {
 	fmt.Fprintf(r.out, "  %-52s %20s   target %-14s %s\n", name, figure, target, verdict)
 }
 
-func (r *report) close() {
-	fmt.Fprintf(r.out, "\n%d of %d targets met\n", r.targets-r.missed, r.targets)
+// close prints the verdict.
+func (r *report) close() error {
+	verdict := "all targets met"
+	switch {
+	case r.targets == 0:
+		verdict = "nothing was judged"
+	case r.missed > 0:
+		verdict = fmt.Sprintf("%d MISSED; a busy machine is a common cause, repeat it on an idle one", r.missed)
+	}
+	_, err := fmt.Fprintf(r.out, "\n%d of %d targets met: %s\n", r.targets-r.missed, r.targets, verdict)
+	return err
 }
 
 // perOp runs a Go benchmark three times and returns the median time and the

@@ -73,7 +73,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err := g.playAll(ctx, out); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nAs it should be: nobody was served more than its share once the model was saturated,\nidle capacity was lent up to the threshold, and the sum over all nodes kept to the limit.")
+	fmt.Fprintln(out, "\nAs it should be: nobody was served more than its share once the model was saturated,\nidle capacity was lent up to the threshold,\nand the sum over all nodes kept to the limit plus the answers in flight when it was reached.")
 	return nil
 }
 

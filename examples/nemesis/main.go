@@ -215,6 +215,14 @@ func (s *summary) count(p Plan, f *Facts) {
 	}
 }
 
+// fill says how full windows were at least where nothing disturbed them.
+func (s *summary) fill() string {
+	if s.profiles["calm"] == 0 {
+		return "fill without faults: no calm seed"
+	}
+	return fmt.Sprintf("worst fill without faults %.3f (seed %d)", s.worst, s.worstSeed)
+}
+
 func (s *summary) print() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,6 +233,6 @@ func (s *summary) print() {
 		}
 		return strings.Join(parts, ", ")
 	}
-	fmt.Printf("\n%d seeds, %d failed (%s)\n%d requests: %d executed, %d refused, %d without either; %d acknowledged writes, %d operations judged\nfaults: %s\nworst fill without faults %.3f (seed %d)\n",
-		s.seeds, s.failed, list(s.profiles), s.requests, s.admitted, s.refused, s.lost, s.writes, s.ops, list(s.faults), s.worst, s.worstSeed)
+	fmt.Printf("\n%d seeds, %d failed (%s)\n%d requests: %d executed, %d refused, %d without either; %d acknowledged writes, %d operations judged\nfaults: %s\n%s\n",
+		s.seeds, s.failed, list(s.profiles), s.requests, s.admitted, s.refused, s.lost, s.writes, s.ops, list(s.faults), s.fill())
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func New(env Env) *cobra.Command {
 	o := &globalOptions{env: env}
 	cmd := newGroup("admin", "Manage keys, teams, priorities, configuration and the cluster",
 		newKeyCommand(o), newTeamCommand(o), newPriorityCommand(o), newModelCommand(o),
-		newLimitsCommand(o), newClusterCommand(o), newConfigCommand(o),
+		newLimitsCommand(o), newExplainCommand(o), newClusterCommand(o), newConfigCommand(o),
 		newBackupCommand(o), newRestoreCommand(o))
 	o.AddFlags(cmd)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -118,6 +119,9 @@ func atLeast(n int) cobra.PositionalArgs { return asUsage(cobra.MinimumNArgs(n))
 func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if words := strings.Fields(cmd.Use); len(args) == 0 && len(words) > 1 {
+				err = fmt.Errorf("%s is missing", words[1])
+			}
 			return usagef("%w; usage: %s", err, cmd.UseLine())
 		}
 		return nil
@@ -182,6 +186,8 @@ func advise(err error) error {
 		return fmt.Errorf("%w; check --master-key or %s", err, envMasterKey)
 	case errors.As(err, &refused) && refused.Type == "outcome_unknown":
 		return fmt.Errorf("%w; look whether it happened before you run this again", err)
+	case errors.Is(err, admin.ErrUnreachable) && (errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "tls:")):
+		return fmt.Errorf("%w; that may be the node port, HTTP is gateway.listen (4000): see --server or %s", err, envServer)
 	case errors.Is(err, admin.ErrUnreachable):
 		return fmt.Errorf("%w; check that sluice runs there, or name another node with --server or %s", err, envServer)
 	}

@@ -219,11 +219,18 @@ n3    host3:4100  replica  no         -        -`)
 func TestConfigCommands(t *testing.T) {
 	r := newRig(t)
 	equal(t, r.ok("config", "show"), `
-version            1
-window             1m0s
-without a quorum   share
-tokens counted     total
-upstream timeouts  connect 5s, first byte 2m0s, idle 1m0s
+version                       1
+window                        1m0s
+limits.on_no_quorum           share
+limits.lease_ttl              500ms
+limits.allocation             saturation
+limits.hold_back              0
+limits.active_window          10s
+limits.token_accounting       recorded
+limits.oversize               reject
+limits.token_rate_limit_type  total
+limits.count_cached_tokens    true
+upstream timeouts             connect 5s, first byte 2m0s, idle 1m0s
 
 MODEL          RPM   TPM   DEPLOYMENTS
 my-fake-model  none  60    1

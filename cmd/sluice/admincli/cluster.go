@@ -2,8 +2,10 @@ package admincli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -109,7 +111,12 @@ func newRemoveCommand(g *globalOptions) *cobra.Command {
 	return &cobra.Command{Use: "remove NODE", Short: "Take a node out of the cluster", Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return request(g, cmd, func(ctx context.Context, c *admin.Client) (*admin.NodeAnswer, error) {
-				return c.RemoveNode(ctx, args[0])
+				a, err := c.RemoveNode(ctx, args[0])
+				var refused *admin.Error
+				if errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable {
+					err = fmt.Errorf("%w If a majority is lost for good: sluice recover --help", err)
+				}
+				return a, err
 			}, func(p *printer, a *admin.NodeAnswer) { p.row(a.Node + " is no longer a member.") })
 		}}
 }

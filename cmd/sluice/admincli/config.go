@@ -1,6 +1,7 @@
 package admincli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/admin"
+	"sluice/fsm"
 )
 
 func newConfigCommand(g *globalOptions) *cobra.Command {
@@ -32,8 +34,7 @@ func showConfig(p *printer, a *admin.ConfigAnswer) {
 	c := a.Config
 	p.row("version", strconv.FormatUint(a.Version, 10))
 	p.row("window", c.Window.String())
-	p.row("without a quorum", string(c.Limits.OnNoQuorum))
-	p.row("tokens counted", c.Limits.TokenRateLimitType)
+	showLimitSettings(p, &c)
 	p.row("upstream timeouts", fmt.Sprintf("connect %v, first byte %v, idle %v", c.Upstream.ConnectTimeout, c.Upstream.FirstByteTimeout, c.Upstream.IdleTimeout))
 	p.blank()
 	p.row("MODEL", "RPM", "TPM", "DEPLOYMENTS")
@@ -58,6 +59,28 @@ func showConfig(p *printer, a *admin.ConfigAnswer) {
 	for _, w := range a.Warnings {
 		p.blank()
 		p.row("Warning: " + w)
+	}
+}
+
+// showLimitSettings shows every key of [limits] as it holds, under its name.
+func showLimitSettings(p *printer, c *fsm.Config) {
+	l := &c.Limits
+	lease := fsm.DefaultLeaseTTL
+	if l.LeaseTTL != nil {
+		lease = *l.LeaseTTL
+	}
+	for _, s := range [][2]string{
+		{"on_no_quorum", string(l.OnNoQuorum)},
+		{"lease_ttl", lease.String()},
+		{"allocation", l.Allocation},
+		{"hold_back", strconv.FormatFloat(l.HoldBack, 'f', -1, 64)},
+		{"active_window", cmp.Or(l.ActiveWindow, fsm.DefaultActiveWindow).String()},
+		{"token_accounting", l.TokenAccounting},
+		{"oversize", cmp.Or(l.Oversize, fsm.OversizeReject)},
+		{"token_rate_limit_type", l.TokenRateLimitType},
+		{"count_cached_tokens", strconv.FormatBool(l.CountCachedTokens)},
+	} {
+		p.row("limits."+s[0], s[1])
 	}
 }
 

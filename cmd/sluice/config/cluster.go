@@ -187,18 +187,16 @@ func (r *reader) readLimits(t *table, l *fsm.LimitSettings) {
 	l.TokenAccounting = t.choice("token_accounting", l.TokenAccounting, fsm.AccountRecorded, fsm.AccountReserved)
 	l.Allocation = t.choice("allocation", l.Allocation, fsm.AllocateBySaturation, fsm.AllocateConserving)
 	l.HoldBack = t.number("hold_back", l.HoldBack, 0, 1)
-	if t.has("active_window") {
-		l.ActiveWindow = t.duration("active_window", fsm.DefaultActiveWindow, time.Millisecond)
-	} else {
-		t.get("active_window")
+	// A default that is written out is the same content as one that is left out.
+	if active := t.duration("active_window", fsm.DefaultActiveWindow, time.Millisecond); active != fsm.DefaultActiveWindow {
+		l.ActiveWindow = active
 	}
 	l.TokenRateLimitType = t.choice("token_rate_limit_type", l.TokenRateLimitType, "total", "input", "output")
 	l.CountCachedTokens = t.boolean("count_cached_tokens", l.CountCachedTokens)
 	if o := t.choice("oversize", fsm.OversizeReject, fsm.OversizeReject, fsm.OversizeAlone); o != fsm.OversizeReject {
 		l.Oversize = o
 	}
-	if t.has("lease_ttl") {
-		lease := t.duration("lease_ttl", fsm.DefaultLeaseTTL, 0)
+	if lease := t.duration("lease_ttl", fsm.DefaultLeaseTTL, 0); lease != fsm.DefaultLeaseTTL {
 		l.LeaseTTL = &lease
 	}
 	t.close()

@@ -37,7 +37,8 @@ type File struct {
 	// not takes what the cluster has.
 	ClusterWide bool
 
-	lines lines
+	lines      lines
+	unreadable bool // it is not TOML
 }
 
 // Default returns what holds without any file.
@@ -89,6 +90,7 @@ func Parse(name string, data []byte, o Options) (*File, Problems) {
 	f := &File{Name: name, Node: defaultSettings()}
 	src := strings.TrimPrefix(string(data), "\ufeff")
 	vals, src := r.decode(src)
+	f.unreadable = vals == nil && len(r.problems) > 0
 	r.lines = locate(src)
 	f.lines = r.lines
 	root := newTable(r, "", vals)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,19 +33,17 @@ func (f *File) Render() string {
 	w.table("[limits]")
 	w.text("on_no_quorum", string(f.Cluster.Limits.OnNoQuorum))
 	w.text("token_accounting", f.Cluster.Limits.TokenAccounting)
-	w.text("oversize", f.Cluster.Limits.Oversize)
+	w.text("oversize", cmp.Or(f.Cluster.Limits.Oversize, fsm.OversizeReject))
 	w.text("allocation", f.Cluster.Limits.Allocation)
-	if hold := f.Cluster.Limits.HoldBack; hold > 0 {
-		w.raw("hold_back", number(hold))
-	}
-	if active := f.Cluster.Limits.ActiveWindow; active > 0 {
-		w.duration("active_window", active)
-	}
+	w.raw("hold_back", number(f.Cluster.Limits.HoldBack))
+	w.duration("active_window", cmp.Or(f.Cluster.Limits.ActiveWindow, fsm.DefaultActiveWindow))
 	w.text("token_rate_limit_type", f.Cluster.Limits.TokenRateLimitType)
 	w.raw("count_cached_tokens", f.Cluster.Limits.CountCachedTokens)
-	if lease := f.Cluster.Limits.LeaseTTL; lease != nil {
-		w.duration("lease_ttl", *lease)
+	lease := fsm.DefaultLeaseTTL
+	if l := f.Cluster.Limits.LeaseTTL; l != nil {
+		lease = *l
 	}
+	w.duration("lease_ttl", lease)
 	w.table("[upstream]")
 	w.duration("connect_timeout", f.Cluster.Upstream.ConnectTimeout)
 	w.duration("first_byte_timeout", f.Cluster.Upstream.FirstByteTimeout)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -13,5 +14,20 @@ func TestChangedNamesNodeLocalSettingsOnly(t *testing.T) {
 	}
 	if got := before.Changed(before); got != nil {
 		t.Errorf("nothing changed, but %v", got)
+	}
+}
+
+func TestRenderShowsEveryLimitSettingAndMeansTheSame(t *testing.T) {
+	for _, doc := range []string{base, base + "[limits]\nlease_ttl = \"0s\"\nallocation = \"work_conserving\"\nhold_back = 0.1\nactive_window = \"3s\"\ntoken_accounting = \"reserve\"\noversize = \"alone\"\n"} {
+		f := parse(t, doc)
+		text := f.Render()
+		for _, key := range []string{"on_no_quorum", "lease_ttl", "allocation", "hold_back", "active_window", "token_accounting", "oversize", "token_rate_limit_type", "count_cached_tokens"} {
+			if !strings.Contains(text, "\n"+key+" = ") {
+				t.Errorf("%s is not shown", key)
+			}
+		}
+		if again := parse(t, text); !reflect.DeepEqual(again.Cluster, f.Cluster) || len(again.Warnings) > 0 {
+			t.Errorf("what is shown means %+v, not %+v; warnings %q", again.Cluster, f.Cluster, again.Warnings)
+		}
 	}
 }

@@ -114,6 +114,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.ref), nil }
 // Check returns what only the settings as a whole can show to be wrong, after
 // flags have been laid over the file.
 func (f *File) Check() Problems {
+	if f.unreadable {
+		return nil // what it leaves out nobody knows
+	}
 	var ps Problems
 	add := func(key, problem, remedy string) {
 		ps = append(ps, Problem{File: f.Name, Line: f.lines.of(key), Key: key, Problem: problem, Remedy: remedy})
@@ -202,7 +205,11 @@ func checkAddress(add func(key, problem, remedy string), key, addr string) {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == '/' || r == '@' }) {
-		add(key, fmt.Sprintf("%q is not an address", addr), "write host:port, such as 127.0.0.1:4000")
+		example := "127.0.0.1:4000"
+		if strings.HasPrefix(key, "cluster.") {
+			example = "127.0.0.1:4100"
+		}
+		add(key, fmt.Sprintf("%q is not an address", addr), "write host:port, such as "+example)
 	}
 }
 

@@ -166,6 +166,9 @@ func (t *table) duration(key string, def, lo time.Duration) time.Duration {
 		return def
 	}
 	example := fmt.Sprintf("%q", shortDuration(def))
+	if n, err := strconv.ParseFloat(fmt.Sprint(v), 64); err == nil && n >= 0 { // the unit is what is missing
+		example = fmt.Sprintf("\"%vs\"", v)
+	}
 	s, ok := v.(string)
 	if !ok {
 		t.wrongType(key, v, "a duration in quotes", example)
@@ -229,7 +232,13 @@ func (t *table) wholeOf(key string, v any) (int64, bool) {
 		}
 		t.problem(t.at(key), fmt.Sprintf("%v is not a whole number", n), "use digits only, such as 60")
 	default:
-		t.wrongType(key, v, "a whole number", "60")
+		example := "60"
+		if s, ok := v.(string); ok {
+			if meant, err := strconv.ParseUint(s, 10, 53); err == nil {
+				example = fmt.Sprint(meant) // only the quotes are too much
+			}
+		}
+		t.wrongType(key, v, "a whole number", example)
 	}
 	return 0, false
 }
@@ -294,7 +303,11 @@ func (t *table) boolean(key string, def bool) bool {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		t.wrongType(key, v, "true or false", fmt.Sprint(def))
+		example := fmt.Sprint(def)
+		if v == "true" || v == "false" {
+			example = fmt.Sprint(v)
+		}
+		t.wrongType(key, v, "true or false", example)
 		return def
 	}
 	return b
