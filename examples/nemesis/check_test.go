@@ -162,7 +162,7 @@ func TestTheCheckerFindsWhatIsForged(t *testing.T) {
 	}
 }
 
-func TestAShareIsBoundByTheNodesThatAreCutOff(t *testing.T) {
+func TestAShareIsBoundByTheNodesThatAreAlone(t *testing.T) {
 	for _, c := range []struct {
 		mode               string
 		limit, cut, n, may int64
@@ -171,6 +171,7 @@ func TestAShareIsBoundByTheNodesThatAreCutOff(t *testing.T) {
 		{"share", 10, 0, 3, 10},
 		{"share", 9, 1, 3, 12},
 		{"share", 10, 2, 5, 14},
+		{"share", 10, 3, 3, 19},
 		{"share", 1, 1, 3, 1},
 	} {
 		if got := bound(c.mode, c.limit, int(c.cut), int(c.n)); got != c.may {

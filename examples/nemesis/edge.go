@@ -92,7 +92,7 @@ func checkEdges(f *Facts) []Violation {
 				inside = append(inside, fmt.Sprintf("%s sent %s executed %s", a.ID, a.Sent, a.Arrived))
 			}
 		}
-		limit := bound(f.Plan.Mode, f.Keys[name].RPM, f.Plan.cutOff(), f.Plan.Nodes)
+		limit := bound(f.Plan.Mode, f.Keys[name].RPM, f.alone(), f.Plan.Nodes)
 		if int64(len(inside)) > limit {
 			found = append(found, violated("admitted ≤ limit", "key %s, first window from %s to %s: %d of %d were executed in the second:\n%s",
 				name, k.sent, over, len(inside), limit, lines(inside)))

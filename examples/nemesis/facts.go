@@ -80,6 +80,27 @@ func save(path string, f *Facts) error {
 	return nil
 }
 
+// judgeAgain judges what save has kept.
+func judgeAgain(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the facts: %w", err)
+	}
+	var f Facts
+	if err := json.Unmarshal(text, &f); err != nil {
+		return fmt.Errorf("decode the facts: %w", err)
+	}
+	found := check(&f)
+	for _, v := range found {
+		fmt.Println(v)
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("seed %d breaks %d promises", f.Plan.Seed, len(found))
+	}
+	fmt.Printf("seed %d: ok\n", f.Plan.Seed)
+	return nil
+}
+
 // check judges a run by every invariant.
 func check(f *Facts) []Violation {
 	var all []Violation

@@ -41,6 +41,7 @@ type options struct {
 	duration        time.Duration
 	mode, profile   string
 	bin, dir, ports string
+	facts           string
 	keep            bool
 }
 
@@ -57,7 +58,15 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "where logs go (default: a temporary directory)")
 	flag.StringVar(&o.ports, "ports", "20000-32000", "ports that nodes may have")
 	flag.BoolVar(&o.keep, "keep", false, "keep the logs of seeds that pass")
+	flag.StringVar(&o.facts, "facts", "", "judge this facts.json of an earlier run again, and play nothing")
 	flag.Parse()
+	if o.facts != "" {
+		if err := judgeAgain(o.facts); err != nil {
+			fmt.Fprintln(os.Stderr, "nemesis:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failed, err := play(ctx, o)

@@ -16,25 +16,26 @@ const (
 	defaultShare = 0.25
 )
 
-// bound is what may be executed of a limit in a window, by limits.on_no_quorum,
-// with at most cut of n nodes away from a working majority at any time.
-func bound(mode string, limit int64, cut, n int) int64 {
+// bound is what may be executed of a limit in a window's length, of which alone
+// is how many of n nodes admit by themselves. A window that only begins when they
+// are back may follow what they admitted, as it may follow another window.
+func bound(mode string, limit int64, alone, n int) int64 {
 	if mode == "share" {
-		return limit + limit*int64(cut)/int64(n)
+		return limit + limit/int64(n)*int64(alone)
 	}
 	return limit
 }
 
-// cutOff is how many nodes the plan can have away from a working majority that
-// go on by themselves.
-func (p *Plan) cutOff() int {
-	for _, f := range p.Faults {
-		switch f.Kind {
-		case "isolate", "cut", "oneway", "deaf", "split", "flap", "pause", "slow", "lag":
-			return (p.Nodes - 1) / 2
+// alone is how many nodes may have admitted by themselves: those that said so,
+// and those that sent no answer.
+func (f *Facts) alone() int {
+	nodes := map[string]bool{}
+	for _, s := range f.Sent {
+		if s.Mode == "share" || s.Mode == "" {
+			nodes[s.Node] = true
 		}
 	}
-	return 0
+	return len(nodes)
 }
 
 // scopes returns the limits that a request counts in, by name.
@@ -69,7 +70,7 @@ func (p *Plan) scopes(key KeyPlan, model string) map[string]int64 {
 // checkScopes: in no window of any scope more is executed than its limit allows.
 func checkScopes(f *Facts) []Violation {
 	return judgeScopes(f, "admitted ≤ limit", func(Sent) bool { return true }, func(limit int64) int64 {
-		return bound(f.Plan.Mode, limit, f.Plan.cutOff(), f.Plan.Nodes)
+		return bound(f.Plan.Mode, limit, f.alone(), f.Plan.Nodes)
 	})
 }
 

@@ -71,7 +71,7 @@ func checkWindowsSeen(f *Facts) []Violation {
 	var found []Violation
 	seen := map[string][]WindowSeen{}
 	for _, w := range f.Windows {
-		limit := bound(f.Plan.Mode, f.Plan.limit(w.Model), f.Plan.cutOff(), f.Plan.Nodes)
+		limit := bound(f.Plan.Mode, f.Plan.limit(w.Model), f.alone(), f.Plan.Nodes)
 		if f.Plan.limit(w.Model) == 0 {
 			continue
 		}
@@ -86,7 +86,7 @@ func checkWindowsSeen(f *Facts) []Violation {
 		return append(found, checkCounted(f)...)
 	}
 	for _, model := range slices.Sorted(maps.Keys(seen)) {
-		limit := bound(f.Plan.Mode, f.Plan.limit(model), f.Plan.cutOff(), f.Plan.Nodes)
+		limit := bound(f.Plan.Mode, f.Plan.limit(model), f.alone(), f.Plan.Nodes)
 		for _, began := range starts(seen[model], f.Plan.Window/2) {
 			start, end, inside := began.Before, began.After+f.Plan.Window, []string{}
 			for _, e := range f.Executed {
