@@ -16,6 +16,7 @@ func claude(base string) fsm.Config {
 	cfg.Models = []fsm.Model{{Name: "m", Deployments: []fsm.Deployment{{
 		ID: "a1", Provider: fsm.ProviderAnthropic, APIBase: base, APIKey: "os.environ/KEY",
 	}}}}
+	cfg.Upstream.MaxAttempts = 1 // retries have tests of their own
 	return cfg
 }
 
