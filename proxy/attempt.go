@@ -138,7 +138,7 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 			f.wait = 0 // nobody asked: the backoff decides
 		}
 	}
-	x.judge(res.StatusCode, f.wait, asked, now)
+	x.judge(res.StatusCode, text, f.wait, asked, now)
 	return f
 }
 
@@ -162,7 +162,7 @@ func unpackedError(h http.Header, text []byte) []byte {
 
 // judge notes what a refusal says of the deployment. What the client could have
 // caused says nothing: it must not take a deployment away from others.
-func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Time) {
+func (x *exchange) judge(status int, text []byte, wait time.Duration, asked bool, now time.Time) {
 	t := x.target
 	until := now.Add(min(wait, maxCooldown))
 	switch {
@@ -177,8 +177,10 @@ func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Ti
 			t.quota.extend(now.Add(cooldown))
 		}
 	case status == http.StatusUnauthorized:
-		t.health.refuse(now)
-	case status == http.StatusNotFound && t.Model != "" && t.Model != "*":
+		if !namesAccount(x.r.Header) {
+			t.health.refuse(now)
+		}
+	case status == http.StatusNotFound && t.Model != "" && t.Model != "*" && !missesOther(text):
 		t.health.refuse(now) // it does not have the model that the configuration says
 	case status >= 500, status == http.StatusRequestTimeout:
 		t.health.fail(now)
