@@ -17,9 +17,12 @@ func (x *exchange) reckon() {
 
 // ask asks the limiter. Whatever follows, the receipt is to be settled.
 //
-// There is none for what no limit counts.
+// There is none for what no limit counts: that is refused by limits of nothing alone.
 func (x *exchange) ask() (Receipt, error) {
 	if x.endpoint.free() {
+		if r := x.blocked(); r != nil {
+			return nil, r
+		}
 		return nil, nil
 	}
 	before := x.p.now()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"io"
 	"log/slog"
@@ -47,7 +48,7 @@ func (x *exchange) try(asked *fsm.Model, gone []fsm.Resolved) *fault {
 		next, _ := x.next(pool, x.model, tried)
 		s.other = next != nil
 		s.floor, _ = pool.rest(now)
-		if x.target.lone {
+		if x.target.lone || x.endpoint.free() { // whose refusals pause no deployment
 			s.floor = max(s.floor, f.wait)
 		}
 		if given, ok := timeout(x.r.Header); ok {
@@ -126,6 +127,7 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 	if err != nil {
 		return x.broken(x.upstreamFailed(w, err))
 	}
+	text = unpackedError(res.Header, text)
 	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	f := &fault{class: classOf(res.StatusCode), trouble: troubleOf(res.StatusCode, text), answer: res, forbid: !mayRetry(res.Header)}
 	now := x.p.now()
@@ -136,16 +138,37 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 			f.wait = 0 // nobody asked: the backoff decides
 		}
 	}
-	x.judge(res.StatusCode, f.wait, asked, now)
+	x.judge(res.StatusCode, text, f.wait, asked, now)
 	return f
+}
+
+// unpackedError unpacks what an upstream packed though nobody asked for it, so
+// that it can be read. What cannot be unpacked stays as it is.
+func unpackedError(h http.Header, text []byte) []byte {
+	if !isGzip(h) {
+		return text
+	}
+	z, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return text
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxErrorBody))
+	if err != nil {
+		return text
+	}
+	nowPlain(h)
+	return plain
 }
 
 // judge notes what a refusal says of the deployment. What the client could have
 // caused says nothing: it must not take a deployment away from others.
-func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Time) {
+func (x *exchange) judge(status int, text []byte, wait time.Duration, asked bool, now time.Time) {
 	t := x.target
 	until := now.Add(min(wait, maxCooldown))
 	switch {
+	case x.endpoint.free() && status != http.StatusUnauthorized:
+		// Providers limit these apart from requests, imitations fail at them: it
+		// says nothing of what others want.
 	case status == http.StatusTooManyRequests:
 		t.health.throttled.extend(until)
 		if t.quota != nil && asked {
@@ -154,8 +177,10 @@ func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Ti
 			t.quota.extend(now.Add(cooldown))
 		}
 	case status == http.StatusUnauthorized:
-		t.health.refuse(now)
-	case status == http.StatusNotFound && t.Model != "" && t.Model != "*":
+		if !namesAccount(x.r.Header) {
+			t.health.refuse(now)
+		}
+	case status == http.StatusNotFound && t.Model != "" && t.Model != "*" && !missesOther(text):
 		t.health.refuse(now) // it does not have the model that the configuration says
 	case status >= 500, status == http.StatusRequestTimeout:
 		t.health.fail(now)

@@ -57,6 +57,48 @@ func (r *rig) gauge(t *testing.T, name, label string) float64 {
 	return 0
 }
 
+// TestClientsPauseNoDeployment: a refusal that a client can bring about says
+// nothing of the deployment, and must not take it away from others.
+func TestClientsPauseNoDeployment(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		status  int
+		body    string
+		headers []string
+		paused  bool
+	}{
+		{"a file that is not there", 404, `{"type":"error","error":{"type":"not_found_error","message":"File not found: file_1"}}`, nil, false},
+		{"a response that is not there", 404, `{"error":{"message":"Previous response with id 'resp_1' not found.","code":"previous_response_not_found"}}`, nil, false},
+		{"a file named like a model", 404, `{"error":{"message":"No such File object: model: up"}}`, nil, false},
+		{"the model, as OpenAI says it", 404, `{"error":{"message":"You have no access to it.","code":"model_not_found"}}`, nil, true},
+		{"the model, as Azure says it", 404, `{"error":{"message":"The API deployment for this resource does not exist.","code":"DeploymentNotFound"}}`, nil, true},
+		{"the model, as Anthropic says it", 404, `{"type":"error","error":{"type":"not_found_error","message":"model: up"}}`, nil, true},
+		{"the model, as vLLM says it", 404, "{\"object\":\"error\",\"message\":\"The model `up` does not exist.\",\"code\":404}", nil, true},
+		{"the path", 404, `<html>`, nil, true},
+		{"the credential", 401, `{}`, nil, true},
+		{"the client's organization", 401, `{"error":{"code":"invalid_organization"}}`, []string{"OpenAI-Organization", "org-nobody"}, false},
+		{"the client's project", 401, `{"error":{"code":"mismatched_project"}}`, []string{"OpenAI-Project", "proj-nobody"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up := newAnswers(t, status(c.status, c.body), status(c.status, c.body), served)
+			cfg := among(up, up)
+			cfg.Upstream.MaxAttempts = 1
+			for i := range cfg.Models[0].Deployments {
+				cfg.Models[0].Deployments[i].Model = "up"
+			}
+			r := newRig(t, cfg, nil)
+			for range 2 { // those that may be paused are not asked again
+				if a := r.post("/v1/chat/completions", chatBody, c.headers...); a.StatusCode == 200 {
+					t.Fatalf("%d %s", a.StatusCode, a.body)
+				}
+			}
+			if a := r.post("/v1/chat/completions", chatBody); (a.StatusCode != 200) != c.paused {
+				t.Errorf("another's request: %d %s", a.StatusCode, a.body)
+			}
+		})
+	}
+}
+
 func TestAllDeploymentsPauseForTheirProvider(t *testing.T) {
 	a := newAnswers(t, status(429, "{}", "Retry-After", "300"))
 	b := newAnswers(t, status(429, "{}", "Retry-After", "200"))

@@ -13,7 +13,8 @@ import (
 // an upstream has no such endpoint, the gateway answers with an estimate. They
 // generate nothing, providers count them apart from requests, and coding agents
 // send them by the dozen: no limit counts them. Who may use the model is checked
-// as for any request.
+// as for any request, and whoever has a limit of nothing may not ask. What an
+// upstream says to them pauses no deployment.
 
 // estimatedCount is the answer to a request to count tokens that no upstream
 // gives.

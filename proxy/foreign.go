@@ -78,9 +78,7 @@ func onlyGeneral(h http.Header, p protocol) {
 // foreignHeaders makes the headers of an upstream's answer fit a translated
 // body, and shows the request's id where clients of protocol p look for it.
 func foreignHeaders(h http.Header, p protocol) {
-	for _, name := range [...]string{"Etag", "Digest", "Content-Digest", "Repr-Digest", "Content-Md5", "Accept-Ranges"} {
-		delete(h, name)
-	}
+	withoutDigests(h)
 	h["Content-Type"] = jsonType // a stream sets its own
 	from, to := "Request-Id", "X-Request-Id"
 	if p == anthropicProtocol {
@@ -88,6 +86,13 @@ func foreignHeaders(h http.Header, p protocol) {
 	}
 	if id, ok := h[from]; ok && len(h[to]) == 0 {
 		h[to] = id
+	}
+}
+
+// withoutDigests takes out what tells one body from another, byte for byte.
+func withoutDigests(h http.Header) {
+	for _, name := range [...]string{"Etag", "Digest", "Content-Digest", "Repr-Digest", "Content-Md5", "Accept-Ranges"} {
+		delete(h, name)
 	}
 }
 

@@ -35,6 +35,7 @@ func (s *streamer) translated(dst []byte, u unit) []byte {
 	}
 	before, name := len(dst), eventName(u.raw)
 	dst, s.broken = s.turn.Event(dst, name, data)
+	s.told = s.told || c.failed && s.broken == nil && len(dst) > before
 	switch {
 	case s.broken != nil:
 	case c.done:

@@ -66,16 +66,16 @@ func meaningless(status int) bool {
 // as it is if the client said that it can read it.
 func (x *exchange) unpacked(w *watch, res *http.Response) (io.Reader, error) {
 	w.body = res.Body
-	switch enc := strings.ToLower(res.Header.Get("Content-Encoding")); enc {
-	case "", "identity":
+	switch enc := strings.ToLower(res.Header.Get("Content-Encoding")); {
+	case enc == "", enc == "identity":
 		res.Header.Del("Content-Encoding")
 		return w, nil
-	case "gzip", "x-gzip":
+	case isGzip(res.Header):
 		z, err := gzip.NewReader(w)
 		if err != nil {
 			return nil, x.upstreamFailed(w, err)
 		}
-		res.Header.Del("Content-Encoding")
+		nowPlain(res.Header)
 		res.ContentLength = -1
 		return z, nil
 	default:
@@ -91,6 +91,17 @@ func (x *exchange) nonsense(message string) error {
 	f := failure{"protocol", badGateway(message, nil)}
 	x.failed(f)
 	return f.err
+}
+
+// nowPlain takes from an answer's headers what was about its packed body.
+func nowPlain(h http.Header) {
+	h.Del("Content-Encoding")
+	withoutDigests(h)
+}
+
+func isGzip(h http.Header) bool {
+	enc := strings.ToLower(h.Get("Content-Encoding"))
+	return enc == "gzip" || enc == "x-gzip"
 }
 
 func acceptsEncoding(h http.Header, enc string) bool {

@@ -28,6 +28,7 @@ type eventReader struct {
 	line  int  // start of the line being read
 	pos   int  // scanned up to here
 	data  bool // the unit has a data line
+	noLF  int  // there is no LF from pos up to here
 	cr    bool // the buffer ends in a CR that ended a line: an LF that follows belongs to it
 	bom   bool // the start of the stream is behind
 }
@@ -44,6 +45,7 @@ func (r *eventReader) fill() error {
 		r.buf = r.buf[:n]
 		r.line -= r.start
 		r.pos -= r.start
+		r.noLF -= r.start
 		r.start = 0
 	}
 	if len(r.buf) > r.max {
@@ -117,7 +119,7 @@ func (r *eventReader) skipBOM() bool {
 // terminator: LF, CR, or CR LF.
 func (r *eventReader) lineEnd() (int, bool) {
 	rest := r.buf[r.pos:]
-	lf := bytes.IndexByte(rest, '\n')
+	lf := r.nextLF() - r.pos
 	if lf >= 0 {
 		rest = rest[:lf]
 	}
@@ -137,6 +139,19 @@ func (r *eventReader) lineEnd() (int, bool) {
 	end := r.pos + lf
 	r.pos = end + 1
 	return end, true
+}
+
+// nextLF returns where the next LF is, -1 if there is none. Lines may end in CR
+// alone: no byte is looked at twice for it.
+func (r *eventReader) nextLF() int {
+	from := max(r.pos, r.noLF)
+	i := bytes.IndexByte(r.buf[from:], '\n')
+	if i < 0 {
+		r.noLF = len(r.buf)
+		return -1
+	}
+	r.noLF = from + i
+	return r.noLF
 }
 
 // cut ends the unit at pos.
@@ -187,18 +202,22 @@ func eventData(raw, scratch []byte) (data []byte, lines int) {
 // be left out.
 func splitLines(raw []byte) func(func([]byte) bool) {
 	return func(yield func([]byte) bool) {
-		for len(raw) > 0 {
-			end, next := len(raw), len(raw)
-			if i := bytes.IndexByte(raw, '\n'); i >= 0 {
-				end, next = i, i+1
+		lf := -1 // the next; no byte is looked at twice for it
+		for at := 0; at < len(raw); {
+			if lf < at {
+				if lf = bytes.IndexByte(raw[at:], '\n'); lf < 0 {
+					lf = len(raw) - at
+				}
+				lf += at
 			}
-			if i := bytes.IndexByte(raw[:end], '\r'); i >= 0 {
-				end, next = i, i+1
+			end := lf
+			if i := bytes.IndexByte(raw[at:lf], '\r'); i >= 0 {
+				end = at + i
 			}
-			if end > 0 && !yield(raw[:end]) {
+			if end > at && !yield(raw[at:end]) {
 				return
 			}
-			raw = raw[next:]
+			at = end + 1
 		}
 	}
 }

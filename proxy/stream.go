@@ -21,6 +21,7 @@ type streamer struct {
 	committed bool   // the status has gone down
 	finished  bool   // [DONE], or a finish_reason, or message_stop, or an error of the upstream's own
 	done      bool   // [DONE] or message_stop: nothing can be missing
+	told      bool   // an error of the upstream's own went down
 	broken    error  // what the upstream sent cannot be translated
 	out       []byte // what goes down, where it is not a slice of the buffer
 	join      []byte // data of an event with several data lines
@@ -125,12 +126,13 @@ func (s *streamer) judge(u unit) verdict {
 	}
 	c := s.note(data)
 	if c.failed {
+		s.told = true
 		if clean, changed := s.x.withoutCredential(u.raw); changed {
 			s.cut = append(s.cut[:0], clean...)
 			return part
 		}
 	}
-	if !s.call.hide || !c.json || c.usage == nil {
+	if c.failed || !s.call.hide || !c.json || c.usage == nil {
 		return whole
 	}
 	if c.usageOnly() {
@@ -225,7 +227,7 @@ func (s *streamer) end(err error) error {
 			return nil
 		}
 		err = io.ErrUnexpectedEOF
-	} else if s.done || x.failure {
+	} else if s.done || s.told {
 		return nil // the transport failed after the stream's own end, or after the error that it reported
 	}
 	f := explain(s.watch.ctx, err)

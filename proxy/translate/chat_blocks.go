@@ -40,6 +40,9 @@ func (s *ChatStream) blockStart(dst []byte, e *streamEvent) ([]byte, error) {
 		b.call = s.calls
 		s.calls++
 		b.input = inputOf(from.input)
+		if s.inputs += len(b.input); s.inputs > maxInputs {
+			return dst, fmt.Errorf("%w: open blocks that begin with more input than can be kept", ErrAnswer)
+		}
 		call := append(strconv.AppendInt(nil, int64(b.call), 10), `,"id":`...)
 		call = append(append(call, from.id...), `,"type":"function","function":{"name":`...)
 		call = append(call, from.name...)
@@ -103,6 +106,7 @@ func (s *ChatStream) blockStop(dst []byte, index int64) []byte {
 		block = append(append(block, `","signature":"`...), b.signature...)
 		dst = s.delta(dst, `"thinking_blocks":[`, block, `"}]`)
 	}
+	s.inputs -= len(b.input)
 	last := len(s.blocks) - 1
 	*b = s.blocks[last]
 	s.blocks[last] = openBlock{}

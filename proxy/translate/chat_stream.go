@@ -9,7 +9,7 @@ import (
 
 // ChatStream translates the events of one Messages stream into
 // chat.completion.chunk events. It belongs to one goroutine. Memory is bounded
-// by maxBlocks and by what is kept of thinking, see maxThinking.
+// by maxBlocks, maxInputs and by what is kept of thinking, see maxThinking.
 //
 // The order of what comes out is always legal: a chunk with the role, deltas,
 // one chunk with the finish_reason, the usage if it was asked for, [DONE]. An
@@ -22,6 +22,7 @@ type ChatStream struct {
 	head, tail []byte // what stands around each delta; nil until the first event
 	blocks     []openBlock
 	calls      int // tool calls so far
+	inputs     int // bytes of the inputs that open blocks keep
 	stop       []byte
 	cost       chatUsage
 	stopped    bool // message_stop is behind
@@ -48,6 +49,9 @@ const (
 	// order to hand it out whole, with its signature, when it ends. Of a longer
 	// one the client sees reasoning_content alone.
 	maxThinking = 1 << 20
+	// maxInputs bounds the bytes of the inputs that open blocks of tools began
+	// with; real ones begin with {}.
+	maxInputs = 16 << 20
 )
 
 // NewChatStream returns the translator of one stream. created is in seconds of
@@ -71,6 +75,9 @@ func (s *ChatStream) Event(dst []byte, name string, data []byte) ([]byte, error)
 	e := readEvent(data)
 	if k := inner(e.kind); k != nil {
 		name = string(k)
+	}
+	if len(e.failure) > 0 && !isNull(e.failure) {
+		name = "error" // servers that imitate leave its type out
 	}
 	switch name {
 	case "message_start":
@@ -104,7 +111,7 @@ func (s *ChatStream) End(dst []byte) (out []byte, ok bool) {
 
 // streamEvent is the members of an event, of whatever type it is.
 type streamEvent struct {
-	kind, message, index, block, delta, cost []byte
+	kind, message, index, block, delta, cost, failure []byte
 }
 
 func readEvent(data []byte) (e streamEvent) {
@@ -122,6 +129,8 @@ func readEvent(data []byte) (e streamEvent) {
 			e.delta = w.val
 		case "usage":
 			e.cost = w.val
+		case "error":
+			e.failure = w.val
 		}
 	}
 	return e
@@ -204,6 +213,9 @@ func (s *ChatStream) fail(dst, data []byte) []byte {
 	}
 	if message == nil {
 		message = []byte(`"The upstream ended the stream with an error."`)
+	}
+	if statusOf(kind) == 401 { // not the client's credential
+		kind, message = []byte(`"api_error"`), quote(nil, []byte(refusedOurs))
 	}
 	dst = appendError(append(dst, "data: "...), kind, message, statusOf(kind))
 	return append(dst, '\n', '\n')

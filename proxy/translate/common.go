@@ -28,6 +28,10 @@ type Options struct {
 
 const defaultMaxTokens = 4096
 
+// refusedOurs is what clients are told instead of words about a credential that
+// is not theirs.
+const refusedOurs = "The upstream refused the gateway's own credentials or account; tell the gateway's operator."
+
 // fail returns an *Error.
 func fail(param, message string) error { return &Error{Param: param, Message: message} }
 

@@ -2,8 +2,9 @@ package translate
 
 import "strconv"
 
-// msgMostHeld bounds the bytes of blocks that wait for their turn; msgHolding
-// is what holding a block or a piece costs besides its bytes.
+// msgMostHeld bounds the bytes of blocks that wait for their turn, and those
+// that are kept of calls; msgHolding is what holding a block or a piece costs
+// besides its bytes.
 const (
 	msgMostHeld = 16 << 20
 	msgHolding  = 64
@@ -42,6 +43,7 @@ type msgBlocks struct {
 	next    int                 // index of the next block to open
 	tools   int                 // calls opened
 	held    int                 // bytes held back
+	known   int                 // bytes that are kept of calls to the end, so that late pieces find theirs
 }
 
 // say adds a piece of text or of thoughts, a JSON string.
@@ -76,6 +78,7 @@ func (b *msgBlocks) call(dst, index, id, function []byte) []byte {
 			return dst
 		}
 		block = b.begin(msgToolBlock)
+		b.known += msgHolding
 		if index != nil {
 			if b.calls == nil {
 				b.calls = map[int64]*msgBlock{}
@@ -87,9 +90,11 @@ func (b *msgBlocks) call(dst, index, id, function []byte) []byte {
 	// The caller's bytes do not outlive the event.
 	if block.id == nil && msgFilled(id) {
 		block.id = append([]byte(nil), id...)
+		b.known += len(id)
 	}
 	if block.name == nil && msgFilled(name) {
 		block.name = append([]byte(nil), name...)
+		b.known += len(name)
 	}
 	dst = b.advance(dst, false)
 	if msgFilled(piece) {

@@ -22,7 +22,7 @@ func MessagesError(status int, body []byte) (int, []byte) {
 	switch {
 	case status >= 401 && status <= 403:
 		status = 502
-		message = msgAppendText(nil, "The upstream refused the gateway's own credentials or account; tell the gateway's operator.")
+		message = msgAppendText(nil, refusedOurs)
 	case !msgFilled(message):
 		message = msgAppendText(nil, fmt.Sprintf("The upstream answered with status %d.", status))
 	case status == 400 && msgTooLong(message, code):

@@ -9,9 +9,9 @@ import (
 // errNotChunk is returned for an event that is no chunk of a chat completion.
 var errNotChunk = errors.New("the upstream's event is not a chunk of a chat completion")
 
-// errHeldBack is returned when an upstream mixes its blocks so much that more
-// would have to be kept than is sane.
-var errHeldBack = errors.New("the upstream interleaves more tool calls than can be put in order")
+// errHeldBack is returned when an upstream mixes its blocks so much, or makes so
+// many calls, that more would have to be kept than is sane.
+var errHeldBack = errors.New("the upstream makes more tool calls, or interleaves them more, than can be put in order")
 
 // MessagesStream translates the chunks of a chat completion into the events of
 // a Messages stream, one after the other, without a clock or a goroutine. It
@@ -71,7 +71,7 @@ func (s *MessagesStream) Event(dst []byte, data []byte) ([]byte, error) {
 	}
 	s.stop.note(choice)
 	dst = s.delta(dst, delta)
-	if s.blocks.held > msgMostHeld {
+	if max(s.blocks.held, s.blocks.known) > msgMostHeld {
 		s.over, s.failed = true, true
 		return dst, errHeldBack
 	}
