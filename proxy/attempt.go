@@ -84,14 +84,16 @@ func (x *exchange) attempt() *fault {
 	if x.attempts > 1 {
 		w = &watch{} // the timer of the one before may still ring
 	}
-	now := x.p.now()
 	if x.sent.IsZero() {
-		x.sent = now
+		x.sent = x.p.now()
 	}
-	x.target.health.call(now)
 	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	res, err := x.target.provider.send(w.ctx, c)
+	here := err == nil && res.Request == nil && x.endpoint == countTokens // an estimate says nothing of the deployment
+	if !here {
+		x.target.health.call(x.p.now())
+	}
 	if err != nil {
 		return x.broken(x.upstreamFailed(w, err))
 	}
@@ -102,9 +104,11 @@ func (x *exchange) attempt() *fault {
 	if err := x.relay(w, c, res); err != nil {
 		return x.broken(err)
 	}
-	if x.failure { // in the middle of its answer
+	switch {
+	case here:
+	case x.failure && !x.blameless: // in the middle of its answer
 		x.target.health.fail(x.p.now())
-	} else {
+	case !x.failure:
 		x.target.health.succeed()
 	}
 	return nil
@@ -129,6 +133,10 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	f := &fault{class: classOf(res.StatusCode), trouble: troubleOf(res.StatusCode, text), answer: res, forbid: !mayRetry(res.Header)}
 	now := x.p.now()
+	if tooLargeForAMinute(res.StatusCode, text) {
+		f.class = foreign
+		return f
+	}
 	var asked bool
 	if f.wait, asked = retryAfter(res.Header, now); !asked && res.StatusCode == http.StatusTooManyRequests {
 		f.wait = cooldown
@@ -136,13 +144,13 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 			f.wait = 0 // nobody asked: the backoff decides
 		}
 	}
-	x.judge(res.StatusCode, f.wait, asked, now)
+	x.judge(res.StatusCode, text, f.wait, asked, now)
 	return f
 }
 
 // judge notes what a refusal says of the deployment. What the client could have
 // caused says nothing: it must not take a deployment away from others.
-func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Time) {
+func (x *exchange) judge(status int, text []byte, wait time.Duration, asked bool, now time.Time) {
 	t := x.target
 	until := now.Add(min(wait, maxCooldown))
 	switch {
@@ -153,10 +161,10 @@ func (x *exchange) judge(status int, wait time.Duration, asked bool, now time.Ti
 		} else if t.quota != nil {
 			t.quota.extend(now.Add(cooldown))
 		}
-	case status == http.StatusUnauthorized:
+	case status == http.StatusUnauthorized && !foreignAccount(x.r.Header):
 		t.health.refuse(now)
-	case status == http.StatusNotFound && t.Model != "" && t.Model != "*":
-		t.health.refuse(now) // it does not have the model that the configuration says
+	case status == http.StatusNotFound && lacksModel(text, t.Model):
+		t.health.refuse(now)
 	case status >= 500, status == http.StatusRequestTimeout:
 		t.health.fail(now)
 		if asked {
@@ -176,7 +184,7 @@ func (x *exchange) abandon(f *fault, wait time.Duration) {
 		x.p.logger.LogAttrs(context.Background(), slog.LevelDebug, "attempt failed", slog.String("call_id", x.callID), slog.Int64("attempt", x.attempts),
 			slog.String("deployment", x.deployment()), slog.String("reason", reason), slog.Duration("wait", wait))
 	}
-	x.outcome, x.cause, x.failure, x.billable = "", nil, false, false
+	x.outcome, x.cause, x.failure, x.blameless, x.billable = "", nil, false, false, false
 	x.usage, x.output = usage{}, 0
 }
 

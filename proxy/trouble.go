@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"encoding/json"
 	"net/http"
-	"strings"
 
 	"sluice/fsm"
 )
@@ -24,23 +22,8 @@ func troubleOf(status int, body []byte) trouble {
 	if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
 		return otherTrouble
 	}
-	var e struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"` // vLLM has it at the top
-	}
-	if json.Unmarshal(body, &e) != nil {
-		return otherTrouble
-	}
-	var in struct {
-		Code    any    `json:"code"`
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	}
-	if len(e.Error) > 0 {
-		_ = json.Unmarshal(e.Error, &in) // a text says nothing that we know
-	}
-	code, _ := in.Code.(string)
-	for _, s := range []string{code, in.Type} {
+	o := objectionOf(body)
+	for _, s := range o.codes {
 		switch s {
 		case "context_length_exceeded":
 			return contextWindow
@@ -48,11 +31,9 @@ func troubleOf(status int, body []byte) trouble {
 			return contentPolicy
 		}
 	}
-	for _, text := range []string{in.Message, e.Message} {
-		for begin, t := range beginnings {
-			if strings.HasPrefix(text, begin) {
-				return t
-			}
+	for begin, t := range beginnings {
+		if _, ok := o.begins(begin); ok {
+			return t
 		}
 	}
 	return otherTrouble
