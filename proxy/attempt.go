@@ -85,14 +85,16 @@ func (x *exchange) attempt() *fault {
 	if x.attempts > 1 {
 		w = &watch{} // the timer of the one before may still ring
 	}
-	now := x.p.now()
 	if x.sent.IsZero() {
-		x.sent = now
+		x.sent = x.p.now()
 	}
-	x.target.health.call(now)
 	w.start(x.r.Context(), up.FirstByteTimeout, up.IdleTimeout)
 	defer w.end()
 	res, err := x.target.provider.send(w.ctx, c)
+	here := err == nil && res.Request == nil && x.endpoint == countTokens // an estimate says nothing of the deployment
+	if !here {
+		x.target.health.call(x.p.now())
+	}
 	if err != nil {
 		return x.broken(x.upstreamFailed(w, err))
 	}
@@ -103,9 +105,11 @@ func (x *exchange) attempt() *fault {
 	if err := x.relay(w, c, res); err != nil {
 		return x.broken(err)
 	}
-	if x.failure { // in the middle of its answer
+	switch {
+	case here:
+	case x.failure && !x.blameless: // in the middle of its answer
 		x.target.health.fail(x.p.now())
-	} else {
+	case !x.failure:
 		x.target.health.succeed()
 	}
 	return nil
@@ -131,6 +135,10 @@ func (x *exchange) hold(w *watch, res *http.Response) *fault {
 	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	f := &fault{class: classOf(res.StatusCode), trouble: troubleOf(res.StatusCode, text), answer: res, forbid: !mayRetry(res.Header)}
 	now := x.p.now()
+	if tooLargeForAMinute(res.StatusCode, text) {
+		f.class = foreign
+		return f
+	}
 	var asked bool
 	if f.wait, asked = retryAfter(res.Header, now); !asked && res.StatusCode == http.StatusTooManyRequests {
 		f.wait = cooldown
@@ -176,12 +184,10 @@ func (x *exchange) judge(status int, text []byte, wait time.Duration, asked bool
 		} else if t.quota != nil {
 			t.quota.extend(now.Add(cooldown))
 		}
-	case status == http.StatusUnauthorized:
-		if !namesAccount(x.r.Header) {
-			t.health.refuse(now)
-		}
-	case status == http.StatusNotFound && t.Model != "" && t.Model != "*" && !missesOther(text):
-		t.health.refuse(now) // it does not have the model that the configuration says
+	case status == http.StatusUnauthorized && !foreignAccount(x.r.Header):
+		t.health.refuse(now)
+	case status == http.StatusNotFound && lacksModel(text, t.Model):
+		t.health.refuse(now)
 	case status >= 500, status == http.StatusRequestTimeout:
 		t.health.fail(now)
 		if asked {
@@ -201,7 +207,7 @@ func (x *exchange) abandon(f *fault, wait time.Duration) {
 		x.p.logger.LogAttrs(context.Background(), slog.LevelDebug, "attempt failed", slog.String("call_id", x.callID), slog.Int64("attempt", x.attempts),
 			slog.String("deployment", x.deployment()), slog.String("reason", reason), slog.Duration("wait", wait))
 	}
-	x.outcome, x.cause, x.failure, x.billable = "", nil, false, false
+	x.outcome, x.cause, x.failure, x.blameless, x.billable = "", nil, false, false, false
 	x.usage, x.output = usage{}, 0
 }
 

@@ -23,6 +23,7 @@ type exchange struct {
 	target   *target      // nil until a deployment is chosen
 	foreign  bool         // it speaks another protocol than the client: everything is translated
 	tied     *target      // a deployment of the only account that can serve the request; nil: any may
+	makers   []owner      // accounts of which one may be that, to be asked once the request is admitted
 	receipt  Receipt      // nil until admitted
 	watch    watch        // over the call
 	callID   string
@@ -47,18 +48,19 @@ type exchange struct {
 	attempts  int64 // calls of upstreams
 	fallbacks int64 // models that stood in
 
-	sent     time.Time // when the first call went up; zero before
-	ready    time.Time // when its answer began
-	status   int       // as the client was told; 0 before
-	usage    usage
-	output   int64 // estimate of what was relayed, used if the upstream gives no usage
-	billable bool  // without usage, an estimate is due
-	settled  bool
-	outcome  string
-	limited  string // x-sluice-limited-by
-	failure  bool   // the upstream's
-	cause    error  // what lies behind a failure, for the log
-	abort    bool   // the answer was cut: its connection must not look whole
+	sent      time.Time // when the first call went up; zero before
+	ready     time.Time // when its answer began
+	status    int       // as the client was told; 0 before
+	usage     usage
+	output    int64 // estimate of what was relayed, used if the upstream gives no usage
+	billable  bool  // without usage, an estimate is due
+	settled   bool
+	outcome   string
+	limited   string // x-sluice-limited-by
+	failure   bool   // the upstream's
+	blameless bool   // the failure may be the request's own fault
+	cause     error  // what lies behind a failure, for the log
+	abort     bool   // the answer was cut: its connection must not look whole
 }
 
 // unreadGrace is how long the rest of a refused request's body may take.

@@ -21,7 +21,7 @@ func (x *exchange) route() error {
 	gone := []fsm.Resolved{asked}
 	for f.class != final || f.trouble != otherTrouble {
 		names := standIns(x.view.Config(), asked.Model, &x.fields, f.trouble)
-		if x.attempts >= x.most(len(names)) || !x.standIn(names, &gone, f) {
+		if x.attempts >= x.most(x.others(names, gone[:1])) || !x.standIn(names, &gone, f) {
 			break
 		}
 		if f = x.try(asked.Model, gone); f == nil {
@@ -34,6 +34,9 @@ func (x *exchange) route() error {
 // first asks the model that the client named. The error is a limit's.
 func (x *exchange) first() (*fault, error) {
 	t, err := x.choose(x.model)
+	if err != nil && len(x.makers) > 0 {
+		return nil, err // what stands in may be of another account
+	}
 	if err != nil {
 		return &fault{class: foreign, err: err}, nil
 	}
@@ -47,6 +50,17 @@ func (x *exchange) first() (*fault, error) {
 	}
 	if x.receipt != nil {
 		x.showMode(x.receipt.Mode())
+	}
+	if len(x.makers) > 0 {
+		// Other accounts are asked for a request that is counted only.
+		if x.tied, err = x.maker(x.fields.previous); err != nil {
+			return nil, err
+		}
+		if x.tied != nil {
+			if x.target, err = x.choose(x.model); err != nil {
+				return &fault{class: foreign, err: err}, nil
+			}
+		}
 	}
 	return x.try(x.model.Model, []fsm.Resolved{x.model}), nil
 }
@@ -102,23 +116,30 @@ func isGone(gone []fsm.Resolved, m fsm.Resolved) bool {
 // hand gives up, and whether others are left: one attempt is kept for each.
 func (x *exchange) bound(asked *fsm.Model, gone []fsm.Resolved) (attempts int64, fallback bool) {
 	names := standIns(x.view.Config(), asked, &x.fields, otherTrouble)
-	var left int64
+	left := x.others(names, gone)
+	return x.most(x.others(names, gone[:1])) - left, left > 0
+}
+
+// others returns how many models of names the sender may use, each counted once,
+// without those that are gone. Other names are no reason for another attempt.
+func (x *exchange) others(names []string, gone []fsm.Resolved) int64 {
+	all := slices.Clip(gone)
 	for _, name := range names {
-		if m, err := x.id.resolve(x.view.Config(), x.endpoint, name); err == nil && !isGone(gone, m) {
-			left++
+		if m, err := x.id.resolve(x.view.Config(), x.endpoint, name); err == nil && !isGone(all, m) {
+			all = append(all, m)
 		}
 	}
-	return x.most(len(names)) - left, left > 0
+	return int64(len(all) - len(gone))
 }
 
 // most returns how many attempts the request may make in all: what is
 // configured, or less if it says so, but one for each model that may serve it.
-func (x *exchange) most(fallbacks int) int64 {
+func (x *exchange) most(fallbacks int64) int64 {
 	most := x.pool(x.model).retries.MaxAttempts
 	if n := declaredRetries(&x.fields, x.r.Header); n >= 0 {
 		most = min(most, min(n, most)+1)
 	}
-	return max(most, int64(fallbacks)+1)
+	return max(most, fallbacks+1)
 }
 
 // checkFallbacks refuses a request that names models which it may not use.

@@ -55,6 +55,10 @@ func formBoundary(contentType []string) (string, error) {
 	case kind != "multipart/form-data":
 		return "", badForm("its Content-Type is not multipart/form-data")
 	}
+	// Some read names and values by it: other names, of the same bytes.
+	if c, ok := params["charset"]; ok && !strings.EqualFold(c, "utf-8") {
+		return "", badForm("its charset is not UTF-8")
+	}
 	b := params["boundary"]
 	if b == "" {
 		return "", badForm("its Content-Type names no boundary")
@@ -175,6 +179,9 @@ func formField(name string) (int, error) {
 		base = s
 	}
 	base = strings.TrimSpace(base)
+	if strings.EqualFold(base, "_charset_") {
+		return -1, badForm("a field _charset_ makes other names of the same bytes")
+	}
 	for _, f := range formFields {
 		if strings.EqualFold(base, f) {
 			return -1, badRequest(f, fmt.Sprintf("A field is a variant of %q; spell it exactly so.", f))

@@ -74,6 +74,8 @@ func TestFormsThatReadersDifferOnAreRefused(t *testing.T) {
 		{"blank", formOf(modelPart, "m", field("model "), "x"), "variant"},
 		{"model as a file", formOf(`Content-Disposition: form-data; name="model"; filename="m"`, "m"), "not a file"},
 		{"model in another charset", formOf(modelPart+"\r\nContent-Type: text/plain; charset=utf-16", "m"), "plain text"},
+		{"escape in a name", formOf(modelPart, "m", field(`mo\del`), "x"), "backslash"},
+		{"another charset for the fields", formOf(modelPart, "m", field("_charset_"), "utf-7"), "_charset_"},
 		{"stream twice", formOf(modelPart, "m", field("stream"), "true", field("stream"), "false"), "more than once"},
 		{"n is a word", formOf(modelPart, "m", field("n"), "many"), "whole number"},
 	} {
@@ -119,6 +121,8 @@ func TestFormBoundary(t *testing.T) {
 	}{
 		{"plain", []string{"multipart/form-data; boundary=abc"}, "abc"},
 		{"quoted", []string{`Multipart/Form-Data; charset=utf-8; boundary="a:b=c"`}, "a:b=c"},
+		{"a charset that makes other names of the same bytes", []string{"multipart/form-data; boundary=abc; charset=utf-7"}, ""},
+		{"the same in quotes", []string{`multipart/form-data; Charset="cp037"; boundary=abc`}, ""},
 		{"none", []string{"multipart/form-data"}, ""},
 		{"empty", []string{"multipart/form-data; boundary="}, ""},
 		{"two", []string{"multipart/form-data; boundary=a; boundary=b"}, ""},

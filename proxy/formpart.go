@@ -101,6 +101,8 @@ func (p *formPart) readDisposition(v string) error {
 			return badForm("a Content-Disposition cannot be read; a file name must have no quotation mark")
 		case seen[lower]:
 			return badForm("a Content-Disposition names something twice")
+		case name == "name" && strings.Contains(value, `\`):
+			return badForm("the name of a part holds a backslash")
 		case name == "name":
 			p.name = value
 		case lower == "filename", lower == "filename*":

@@ -46,12 +46,6 @@ func forwarded(name string) bool {
 	return strings.HasPrefix(name, "Anthropic-") || strings.HasPrefix(name, "X-Stainless-")
 }
 
-// namesAccount reports whether a client names a part of the provider's account.
-// One that the gateway's credential is not of is refused like a bad credential.
-func namesAccount(client http.Header) bool {
-	return len(client["Openai-Organization"]) > 0 || len(client["Openai-Project"]) > 0
-}
-
 // connectionNames returns the headers that Connection names; they end at the
 // next hop. nil for the usual none.
 func connectionNames(h http.Header) map[string]bool {

@@ -151,24 +151,30 @@ func (id Identity) usable(c *fsm.Compiled) []fsm.Resolved {
 
 // tie finds the account at which a request has to be made: one that goes on
 // from a response must be made where that one is. No attempt and no other model
-// takes it elsewhere.
+// takes it elsewhere. Where several may have made it, makers is set.
 func (x *exchange) tie() {
-	if isResponse(x.endpoint) && x.fields.previous != "" {
-		x.tied = x.maker(x.fields.previous)
+	id := x.fields.previous
+	if !isResponse(x.endpoint) || id == "" {
+		return
+	}
+	owners := x.p.owners(x.view.Config(), []fsm.Resolved{x.model}, id)
+	switch {
+	case len(owners) == 1:
+		x.tied = owners[0].target
+	case saneID(id):
+		x.makers = owners
 	}
 }
 
-// maker finds a deployment of the request's model that knows a response; nil if
-// none says so.
-func (x *exchange) maker(id string) *target {
-	owners := x.p.owners(x.view.Config(), []fsm.Resolved{x.model}, id)
-	if len(owners) == 1 {
-		return owners[0].target
+// maker finds a deployment, among the makers, that knows a response; nil if none
+// says so. The error is an *Error.
+func (x *exchange) maker(id string) (*target, error) {
+	end, err := x.search()
+	if err != nil {
+		return nil, err
 	}
-	if len(owners) == 0 || !saneID(id) {
-		return nil
-	}
-	for _, o := range owners {
+	defer end()
+	for _, o := range x.makers {
 		ctx, cancel := context.WithTimeout(x.r.Context(), askTime)
 		res, err := o.provider.send(ctx, &call{
 			target: o.target, endpoint: oneResponse, header: http.Header{}, method: http.MethodGet, resource: "/" + id,
@@ -180,8 +186,8 @@ func (x *exchange) maker(id string) *target {
 		cancel()
 		if found {
 			x.p.origins.put(id, origin{x.model.Model.Name, o.ID})
-			return o.target
+			return o.target, nil
 		}
 	}
-	return nil
+	return nil, nil
 }

@@ -147,8 +147,9 @@ type Proxy struct {
 	writeTimeout time.Duration
 	nodeHeader   []string
 
-	learned   learned // how long answers are, where tokens are reserved
-	origins   origins // which deployment made a response
+	learned   learned  // how long answers are, where tokens are reserved
+	origins   origins  // which deployment made a response
+	searches  searches // for responses whose origin is not known
 	buffers   buffers
 	memory    memory
 	table     atomic.Pointer[table]

@@ -34,6 +34,11 @@ func (x *exchange) resource(id string) error {
 		_, err := x.inquire(owners[0], c, true)
 		return err
 	}
+	end, err := x.search()
+	if err != nil {
+		return err
+	}
+	defer end()
 	var failed error  // of an account that could not be asked
 	var other []owner // that had something else to say about the request
 	for _, o := range owners {

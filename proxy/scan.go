@@ -11,7 +11,7 @@ import (
 // case, so such a field must be there once, in exactly this spelling.
 var metered = [...]string{
 	"model", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens", "user",
-	"previous_response_id", "background", "fallbacks", "num_retries",
+	"previous_response_id", "background", "fallbacks", "num_retries", "models",
 }
 
 const includeUsage = "include_usage"
@@ -146,6 +146,11 @@ func (f *fields) take(name string, m *members) error {
 		f.background = raw[0] == 't'
 	case "user":
 		// Whatever it holds is the upstream's to judge.
+	case "models":
+		// Routers of models take the first of these that serves.
+		if raw[0] == '[' {
+			return badRequest(name, `"models" would let the upstream choose among models that the gateway did not check; name them in "fallbacks".`)
+		}
 	case "fallbacks":
 		return f.takeFallbacks(raw)
 	default:

@@ -43,6 +43,8 @@ func TestScanRefusesNamingTheField(t *testing.T) {
 		{"fraction", `{"model":"a","max_completion_tokens":1.5}`, "max_completion_tokens"},
 		{"number as a string", `{"model":"a","max_tokens":"100"}`, "max_tokens"},
 		{"n is a list", `{"model":"a","n":[]}`, "n"},
+		{"a list of models for a router behind the gateway", `{"model":"a","models":["b"]}`, "models"},
+		{"the same in another case", `{"model":"a","Models":["b"]}`, "models"},
 		{"user twice", `{"model":"a","user":"x","user":"y"}`, "user"},
 		{"options are a list", `{"model":"a","stream_options":[]}`, "stream_options"},
 		{"include_usage is a number", `{"model":"a","stream_options":{"include_usage":1}}`, "stream_options"},

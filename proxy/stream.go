@@ -160,6 +160,7 @@ func (s *streamer) note(data []byte) chunk {
 	s.x.output += c.tokens()
 	if c.failed {
 		s.x.failed(failure{"stream_error", badGateway("", nil)})
+		s.x.blameless = requestAtFault(data)
 	}
 	return c
 }

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"encoding/json"
 	"net/http"
-	"strings"
 
 	"sluice/fsm"
 )
@@ -24,8 +22,8 @@ func troubleOf(status int, body []byte) trouble {
 	if status != http.StatusBadRequest && status != http.StatusRequestEntityTooLarge {
 		return otherTrouble
 	}
-	r := readRefusal(body)
-	for _, s := range []string{r.code, r.kind} {
+	o := objectionOf(body)
+	for _, s := range o.codes {
 		switch s {
 		case "context_length_exceeded":
 			return contextWindow
@@ -33,60 +31,12 @@ func troubleOf(status int, body []byte) trouble {
 			return contentPolicy
 		}
 	}
-	for _, text := range r.messages {
-		for begin, t := range beginnings {
-			if strings.HasPrefix(text, begin) {
-				return t
-			}
+	for begin, t := range beginnings {
+		if _, ok := o.begins(begin); ok {
+			return t
 		}
 	}
 	return otherTrouble
-}
-
-// refusal is what an upstream's error says in its fixed places, "" for nothing.
-type refusal struct {
-	code, kind string
-	messages   [2]string
-}
-
-// readRefusal reads the errors of all dialects; one that is none says nothing.
-func readRefusal(body []byte) (r refusal) {
-	var e struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"` // vLLM has it at the top
-	}
-	if json.Unmarshal(body, &e) != nil {
-		return r
-	}
-	var in struct {
-		Code    any    `json:"code"`
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	}
-	if len(e.Error) > 0 {
-		_ = json.Unmarshal(e.Error, &in) // a text says nothing that we know
-	}
-	r.code, _ = in.Code.(string)
-	r.kind, r.messages = in.Type, [2]string{in.Message, e.Message}
-	return r
-}
-
-// missesOther reports whether a 404 is about something that the client named
-// (a file, an earlier response) and not about the deployment's model or path.
-func missesOther(body []byte) bool {
-	r := readRefusal(body)
-	switch r.code {
-	case "model_not_found", "DeploymentNotFound":
-		return false
-	}
-	said := false
-	for _, text := range r.messages {
-		if text = strings.ToLower(text); strings.HasPrefix(text, "model") || strings.HasPrefix(text, "the model") {
-			return false
-		}
-		said = said || text != ""
-	}
-	return said
 }
 
 // beginnings are how messages without a code begin: Anthropic's, and those of
