@@ -20,7 +20,9 @@ func (s *streamer) translated(dst []byte, u unit) []byte {
 	case s.done:
 		return dst // the client has its end; nothing may follow
 	case !u.data && u.raw[0] == ':':
-		return append(dst, u.raw...) // keeps the line warm in any protocol
+		// Keeps the line warm in any protocol. Its end is ours: of CR LF the LF may
+		// come late.
+		return append(append(dst, bytes.TrimRight(u.raw, "\r\n")...), '\n')
 	case !u.data:
 		return dst
 	}
