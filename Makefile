@@ -72,7 +72,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s) each
 	$(call FUZZ_EACH,$(FUZZTIME))
 
 fuzz-smoke: # a moment of every fuzz target
-	$(call FUZZ_EACH,3000x)
+	$(call FUZZ_EACH,1000x)
 
 conformance: ## play every case with the client libraries of Go, Python and Node that this machine can install
 	cd examples/clients && $(GO) run ./conformance $(CONFORMANCEFLAGS)
