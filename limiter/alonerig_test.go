@@ -110,7 +110,7 @@ func (c *cutCluster) cut(t *testing.T, nodes ...int) {
 	}
 	c.mu.Unlock()
 	for _, i := range nodes {
-		go c.gates[i].Admit(t.Context(), Ticket{Model: "unlimited", Key: "max1"}) //nolint:errcheck // it finds out
+		go c.gates[i].Admit(t.Context(), Ticket{Model: "unlimited", Key: "max1"}) // it finds out
 	}
 	time.Sleep(DefaultPatience + 10*time.Millisecond)
 	for _, i := range nodes {

@@ -446,7 +446,7 @@ func TestWhatWasGivenUpIsCountedNowhere(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			for range 3 { // and a client that left
-				go g.Admit(ctx, Ticket{Model: "m", Key: "k", Priority: "a"}) //nolint:errcheck // it is given up
+				go g.Admit(ctx, Ticket{Model: "m", Key: "k", Priority: "a"}) // it is given up
 			}
 			time.Sleep(2 * DefaultPatience)
 			l.setFail(nil)
