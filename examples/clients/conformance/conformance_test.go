@@ -26,15 +26,21 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			played := 0
 			for _, o := range outcomes {
+				if o.Skip != "" { // another client plays it
+					t.Logf("%s/%s is not this client's: %s", o.Case.Name, o.Way, o.Skip)
+					continue
+				}
+				played++
 				t.Run(o.Case.Name+"/"+string(o.Way), func(t *testing.T) {
 					for _, p := range o.Problems {
 						t.Error(p)
 					}
-					if o.Skip != "" {
-						t.Skip(o.Skip)
-					}
 				})
+			}
+			if played < len(outcomes)*3/4 {
+				t.Errorf("only %d of %d cases were played", played, len(outcomes))
 			}
 		})
 	}
